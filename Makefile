@@ -1,0 +1,56 @@
+# Two commands are enough: `make app` and `make test`. Each sets up what it needs in .venv first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help app test test-all lint format bench browser clean
+
+help:
+	@echo "make app       set up, then serve the app on http://127.0.0.1:8501"
+	@echo "make test      set up, then lint, type-check and run all tests but the slow ones"
+	@echo "make test-all  the slow tests too"
+	@echo "make bench     measure, and write docs/results/bench-*.json"
+	@echo "make format    let ruff rewrite the sources"
+	@echo "make clean     remove .venv and caches"
+
+app: $(VENV)/.app
+	$(BIN)/python -m streamlit run app.py
+
+test: lint browser
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint browser
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+bench: $(VENV)/.app
+	$(BIN)/python tests/bench/bench.py
+
+browser:
+	@sh scripts/install-browser.sh
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.app: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.app
+	$(INSTALL) --editable '.[test,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build

@@ -1,0 +1,92 @@
+"""The models and the risk against what released ops returned on an H200.
+
+Rows whose scores rise or fall along the threshold bin are the one kind whose mean a random arrival order does
+not describe: real threads arrive roughly by position. For those the claim is the extremes alone, and a test
+names them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+import torch
+
+from tests import truth
+from workbench.analysis.reference import reference
+from workbench.analysis.risk import Risk, RowProfile, risk
+from workbench.paths.catalog import get_path
+from workbench.paths.routing import route
+
+VALUE_ORDERED = 0.9  # rank correlation of score and position from which the mean is not claimed
+DEVICE = "h200"
+
+
+@cache
+def risks(case_id: str) -> dict[truth.Record, list[Risk]]:
+    """The risk of every row of a case on the path that each record's op routes it to."""
+    rows = truth.rows(case_id)
+    profiles = [RowProfile(row.valid, row.dtype, row.k) for row in rows]
+    known: dict[tuple[int, str, str], Risk] = {}
+
+    def of(row: int, path: str, variant: str) -> Risk:
+        key = (row, path, variant)
+        if key not in known:
+            spec = get_path(path)
+            known[key] = risk(profiles[row], spec, spec.variant(variant))
+        return known[key]
+
+    found = {}
+    for record in truth.records()[case_id]:
+        taken = [route(row, record.op, record.release, DEVICE) for row in rows]
+        assert all(one.path for one in taken), f"{record}: a row has no route"
+        found[record] = [of(index, one.path, one.variant) for index, one in enumerate(taken)]
+    return found
+
+
+@pytest.mark.parametrize("case_id", truth.records())
+def test_risk_agrees_with_every_record(case_id: str) -> None:
+    for record, rows in risks(case_id).items():
+        assert all(row.level is not None for row in rows), record
+        may_lose = sum(row.level != "safe" for row in rows)
+        assert max(record.bad_rows) <= may_lose, record
+        if math.prod(row.p_clean for row in rows) < 0.01:
+            assert max(record.bad_rows) > 0, record
+        least, most = sum(row.least_missing for row in rows), sum(row.most_missing for row in rows)
+        assert least <= min(record.missing_total), record
+        assert max(record.missing_total) <= most, record
+        if not any(abs(row.order_correlation or 0) > VALUE_ORDERED for row in rows):
+            expected = sum(row.expected_missing for row in rows)
+            observed = sum(record.missing_total) / len(record.missing_total)
+            assert abs(observed - expected) <= max(5, 0.25 * expected), (record, expected)
+
+
+def test_only_descending_integers_are_value_ordered() -> None:
+    ordered = {
+        case_id
+        for case_id in truth.records()
+        for rows in risks(case_id).values()
+        if any(abs(row.order_correlation or 0) > VALUE_ORDERED for row in rows)
+    }
+    assert ordered == {"s000-over_fp16", "s054-over_fp16"}
+
+
+def test_the_records_hold_losses_and_clean_releases() -> None:
+    lossy = {record.release for records in truth.records().values() for record in records if max(record.bad_rows) > 0}
+    assert "vllm==0.26.0" in lossy
+    assert "sglang-kernel==0.4.6" in lossy
+    assert "vllm==0.33.0" not in lossy
+    assert sum(map(len, truth.records().values())) == 3661
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_reference_values_are_those_of_torch_topk(dtype: torch.dtype) -> None:
+    for case_id in truth.cases():
+        for row in truth.rows(case_id)[:3]:
+            scores = row.valid.to(dtype)
+            wanted = min(row.k, row.length)
+            expected = torch.topk(scores, wanted).values
+            exact = reference(type(row)(scores, row.length), row.k).indices
+            assert torch.equal(scores[exact[:wanted].long()], expected), case_id
+            assert (exact[wanted:] == -1).all()

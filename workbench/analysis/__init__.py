@@ -1,0 +1,1 @@
+"""Verdicts, risk and value diffs: pure functions of rows and selections."""

@@ -1,0 +1,91 @@
+"""What lies in a row's coarse bins, for pictures and tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from workbench.analysis.risk import RowProfile
+from workbench.numeric.keys import bin_values, value_keys
+
+
+@dataclass(frozen=True)
+class Bin:
+    """One coarse bin.
+
+    Attributes:
+        bin: its number under the coarse key. population: scores in it.
+        low, high: least and greatest fp16 value that falls into it; scores that *round* to one of these are in the bin.
+        label: the range in words, ``+inf``, ``-inf`` or ``NaN`` where such values share or fill it.
+    """
+
+    bin: int
+    population: int
+    low: float
+    high: float
+    label: str
+
+
+def bin_label(bin_: int, bits: int) -> str:
+    """The range of a bin in words; scores rounding to +inf or -inf are named as such."""
+    low, high = bin_values(bin_, bits)
+    if math.isnan(low) and math.isnan(high):
+        return "NaN" if bin_ == (1 << bits) - 1 else "no number"
+    if math.isinf(low) or math.isnan(high):  # the infinity is the first code of its bin, or the last but NaN codes
+        return "+inf (≥ 65520)"
+    if math.isinf(high) or math.isnan(low):
+        return "-inf (≤ -65520)"
+    return f"{low:.6g} … {high:.6g}"
+
+
+def bins_around(profile: RowProfile, bits: int, centre: int, radius: int) -> list[Bin]:
+    """The bins from ``centre - radius`` to ``centre + radius`` that exist under a key of ``bits`` bits."""
+    counts = profile.half().bins(bits)
+    first, last = max(0, centre - radius), min(len(counts) - 1, centre + radius)
+    populations = counts[first : last + 1].tolist()
+    return [Bin(at, n, *bin_values(at, bits), bin_label(at, bits)) for at, n in enumerate(populations, first)]
+
+
+@dataclass(frozen=True, eq=False)
+class BinContents:
+    """The scores in one bin.
+
+    Attributes:
+        population, distinct: scores and distinct values. least, greatest: of the values (NaN if the bin is NaN).
+        most_common, most_common_count: the value held by most scores, and by how many.
+        indices: positions in the row, best score first, smaller index first; at most the limit asked for.
+        values: their scores, float32.
+    """
+
+    population: int
+    distinct: int
+    least: float
+    greatest: float
+    most_common: float
+    most_common_count: int
+    indices: torch.Tensor
+    values: torch.Tensor
+
+
+def bin_contents(profile: RowProfile, bits: int, bin_: int, limit: int = 100) -> BinContents | None:
+    """What a coarse bin holds; ``None`` if it is empty."""
+    members = profile.half().members(bin_, bits)
+    if not members.numel():
+        return None
+    scores = profile.scores[members]
+    keys = value_keys(scores)
+    order = torch.sort(keys, descending=True, stable=True).indices
+    distinct, counts = torch.unique(keys, return_counts=True)
+    common = int(counts.argmax())
+    return BinContents(
+        population=members.numel(),
+        distinct=distinct.numel(),
+        least=float(scores[order[-1]]),
+        greatest=float(scores[order[0]]),
+        most_common=float(scores[keys == distinct[common]][0]),
+        most_common_count=int(counts[common]),
+        indices=members[order[:limit]],
+        values=scores[order[:limit]],
+    )

@@ -1,0 +1,8 @@
+"""Rows, calls and captures: the safetensors format of the workbench, and readers of foreign files."""
+
+from workbench.capture.capture import Capture, CaptureInfo
+from workbench.capture.opening import list_tensors, open_capture
+from workbench.capture.row import Call, Row
+from workbench.capture.write import write_capture
+
+__all__ = ["Call", "Capture", "CaptureInfo", "Row", "list_tensors", "open_capture", "write_capture"]

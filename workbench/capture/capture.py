@@ -1,0 +1,309 @@
+"""A capture: rows of one or many calls, read as they are asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self, overload
+
+import torch
+
+from workbench.capture.checks import Names, check_indices
+from workbench.capture.format import STRINGS
+from workbench.capture.header import TensorInfo
+from workbench.capture.row import Call, Row
+from workbench.capture.source import Source
+from workbench.capture.store import FileStore, MemoryStore, Store
+from workbench.errors import CaptureError
+
+
+@dataclass(frozen=True)
+class CaptureInfo:
+    """What a capture is, known without reading a score.
+
+    Attributes:
+        path: as given. format: ``workbench 1``, ``foreign`` or ``memory``. size_bytes: of all its files.
+        rows, calls: how many. dtype: of the scores. layout: ``padded``, ``ragged`` or ``many tensors``.
+        width: of the widest row. length_min, length_max: over all rows. recorded: whether it holds selections.
+        strings: op, release, device, model, request; ``None`` where unknown. source: how it was made, free text.
+        notes: what a reader should know, in words.
+        tensors: (name, dtype, shape) of all tensors of the file or set.
+    """
+
+    path: str
+    format: str
+    size_bytes: int
+    rows: int
+    calls: int
+    dtype: str
+    layout: str
+    width: int
+    length_min: int
+    length_max: int
+    recorded: bool
+    strings: dict[str, str | None]
+    source: str | None = None
+    notes: tuple[str, ...] = ()
+    tensors: tuple[tuple[str, str, tuple[int, ...]], ...] = field(default=(), repr=False)
+
+
+class Capture:
+    """Rows by number, as in ``for row in capture`` or ``capture[3]``; safe to read from several threads.
+
+    Made by ``open_capture`` or ``Capture.from_rows``. A context manager; rows stay usable after it is closed.
+
+    Attributes:
+        name: short name for messages, reports and links. path: the file, or ``None`` for rows in memory.
+        info: what it is.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        info: CaptureInfo,
+        *,
+        name: str,
+        path: Path | None = None,
+        sources: Sequence[Source] = (),
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name, self.path, self.info = name, path, info
+        self._store, self._sources = store, sources
+        self._given = dict(given or {})
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Row], name: str = "memory") -> Capture:
+        """A capture of rows in memory, numbered anew; scores and indices are kept as given.
+
+        Raises:
+            CaptureError: there are no rows.
+        """
+        listed = list(rows)
+        store = MemoryStore(listed)
+        widths = {row.scores.numel() for row in listed}
+        dtypes = sorted({row.dtype for row in listed})
+        strings: dict[str, str | None] = {}
+        for key in STRINGS:
+            values = {getattr(row.call, key) for row in listed}
+            strings[key] = values.pop() if len(values) == 1 else None
+        info = CaptureInfo(
+            path=name,
+            format="memory",
+            size_bytes=sum(row.scores.numel() * row.scores.element_size() for row in listed),
+            rows=store.rows,
+            calls=store.calls,
+            dtype=", ".join(dtypes),
+            layout="padded" if len(widths) == 1 else "ragged",
+            width=max(widths),
+            length_min=int(store.lengths.min()),
+            length_max=int(store.lengths.max()),
+            recorded=any(row.indices is not None for row in listed),
+            strings=strings,
+        )
+        return cls(store, info, name=name)
+
+    def __len__(self) -> int:
+        return self._store.rows
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in range(len(self)):
+            yield self[row]
+
+    def __getitem__(self, row: int) -> Row:
+        """Read one row; negative numbers count from the end.
+
+        Raises:
+            IndexError: there is no such row.
+            CaptureError: its recorded indices are not of this row, or the file changed or cannot be read.
+        """
+        row = self._number(row)
+        store = self._store
+        return Row(
+            scores=store.scores(row),
+            length=int(store.lengths[row]),
+            start=store.start(row),
+            call=self.call(store.call_of(row)),
+            indices=store.indices(row),
+            index=row,
+            capture=self.name,
+        )
+
+    def _number(self, row: int) -> int:
+        row = row.__index__()
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"{self.name} has rows 0 to {len(self) - 1}, no row {row}")
+        return row % len(self)
+
+    @property
+    def lengths(self) -> torch.Tensor:
+        """Lengths of all rows, [rows] int32 or int64, without reading a score; not to be written to."""
+        return self._store.lengths
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """All calls, each made when it is asked for."""
+        return _Calls(self)
+
+    def call(self, number: int) -> Call:
+        """One call by its number."""
+        if not 0 <= number < self._store.calls:
+            raise IndexError(f"{self.name} has calls 0 to {self._store.calls - 1}, no call {number}")
+        call = self._store.call(number)
+        return replace(call, **self._given) if self._given else call
+
+    def call_of(self, row: int) -> int:
+        """The number of the call that a row belongs to."""
+        return self._store.call_of(self._number(row))
+
+    def rows_of(self, call: int) -> Sequence[int]:
+        """The numbers of a call's rows, ascending."""
+        self.call(call)
+        return self._store.rows_of(call)
+
+    def width_of(self, row: int) -> int:
+        """Cells of a row, padding included, without reading it."""
+        return self._store.width(self._number(row))
+
+    def start_of(self, row: int) -> int:
+        """First valid cell of a row, without reading it."""
+        return self._store.start(self._number(row))
+
+    def slots_of(self, row: int) -> int | None:
+        """How many indices were recorded for a row, without reading them; ``None`` if not recorded."""
+        return self._store.slots(self._number(row))
+
+    def indices_of(self, row: int) -> torch.Tensor | None:
+        """Recorded selection of a row without its scores, int32 [k]; ``None`` if not recorded."""
+        return self._store.indices(self._number(row))
+
+    @property
+    def digest(self) -> str:
+        """Names the content: ``sha256:<hex>`` over files of up to 64 MiB each.
+
+        Larger files give ``sampled:<hex>``, over size, header and 1024 evenly spaced blocks of 4 KiB: enough to name a
+        file, no proof that every byte is the same. Of a set, over the digests of all its files.
+        """
+        if len(self._sources) == 1:
+            return self._sources[0].digest()
+        parts = [source.digest() for source in self._sources]
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part.encode())
+        if not parts:
+            for row in self:
+                digest.update(f"{row.length} {row.start} {row.dtype} {row.scores.numel()} {row.call}\n".encode())
+                digest.update(_bytes(row.scores))
+                if row.indices is not None:
+                    digest.update(_bytes(row.indices))
+        kind = "sampled" if any(part.startswith("sampled") for part in parts) else "sha256"
+        return f"{kind}:{digest.hexdigest()}"
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
+        """Read everything; every problem of the data in words, an empty list if there is none.
+
+        Args:
+            progress: called with (rows done, rows) after each row.
+        """
+        problems: list[str] = []
+        try:
+            self._store.read_others()
+        except CaptureError as error:
+            return [str(error)]
+        for number, call in enumerate(self.calls):
+            held = len(self.rows_of(number)) if call.rows is not None else 0
+            if call.rows is not None and held > call.rows:
+                problems.append(
+                    str(CaptureError(f"{held} rows, but the batch had {call.rows}", file=self.info.path, call=number))
+                )
+        for number in range(len(self)):
+            try:
+                row = self[number]
+                if isinstance(self._store, MemoryStore):
+                    check_memory_row(row)
+            except CaptureError as error:
+                problems.append(str(error))
+                if error.row is None:  # the file itself: every further row would say the same
+                    return problems
+            if progress is not None:
+                progress(number + 1, len(self))
+        return problems
+
+    def close(self) -> None:
+        """Close its files; reading another row is an error then."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        info = self.info
+        return f"Capture({self.name!r}, {info.rows} rows of {info.calls} calls, {info.dtype}, {info.layout})"
+
+
+class _Calls(Sequence[Call]):
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+
+    def __len__(self) -> int:
+        return self._capture.info.calls
+
+    @overload
+    def __getitem__(self, number: int) -> Call: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Call]: ...
+    def __getitem__(self, number: int | slice) -> Call | list[Call]:
+        if isinstance(number, slice):
+            return [self._capture.call(at) for at in range(*number.indices(len(self)))]
+        return self._capture.call(number + len(self) if number < 0 else number)
+
+
+def file_info(store: FileStore, tensors: Iterable[TensorInfo], **known: Any) -> CaptureInfo:
+    """What is known of the rows in files; ``known`` gives the remaining fields."""
+    blocks = store.blocks
+    widths = [int(b.width if b.offsets is None else (b.offsets[1:] - b.offsets[:-1]).max()) for b in blocks]  # type: ignore[arg-type]
+    return CaptureInfo(
+        size_bytes=sum(source.size for source in store.sources),
+        rows=store.rows,
+        calls=store.calls,
+        dtype=", ".join(sorted({block.scores.dtype for block in blocks})),
+        layout="many tensors" if len(blocks) > 1 else "padded" if blocks[0].offsets is None else "ragged",
+        width=max(widths),
+        length_min=int(store.lengths.min()),
+        length_max=int(store.lengths.max()),
+        recorded=any(block.indices is not None for block in blocks),
+        tensors=tuple((info.name, info.dtype, info.shape) for info in tensors),
+        **known,
+    )
+
+
+def check_memory_row(row: Row) -> None:
+    """What files are checked for on opening and reading, for a row in memory.
+
+    Raises:
+        CaptureError: recorded indices of a wrong dtype, shape or range, or not k of them; k not in [1, width].
+    """
+
+    def bad(reason: str, tensor: str) -> CaptureError:
+        return CaptureError(reason, file=row.capture, tensor=tensor, row=row.index)
+
+    width = row.call.width or row.scores.numel()
+    if row.k is not None and not 1 <= row.k <= width:
+        raise bad(
+            f"k {row.k} is not in [1, {width}], the row width; give the padded width of the call if it had one", "k"
+        )
+    if row.indices is None:
+        return
+    if row.indices.dtype != torch.int32 or row.indices.dim() != 1:
+        raise bad(f"indices are {row.indices.dtype} {list(row.indices.shape)}; int32 [k] is needed", "indices")
+    if row.k is not None and row.indices.numel() != row.k:
+        raise bad(f"{row.indices.numel()} recorded indices, but k is {row.k}; record all k, -1 padded", "indices")
+    check_indices(row.indices, row.k, row.length, row.index, Names(row.capture))
+
+
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    return tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data

@@ -1,0 +1,198 @@
+"""What must hold of lengths, starts, offsets, calls and recorded indices. Vectorised; nothing is corrected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from workbench.errors import CaptureError
+
+
+@dataclass(frozen=True)
+class Names:
+    """The file and the tensor names that messages speak of."""
+
+    file: str
+    lengths: str = "lengths"
+    starts: str = "starts"
+    offsets: str = "offsets"
+    indices: str = "indices"
+    call: str = "call"
+
+
+def _first(mask: torch.Tensor) -> int | None:
+    """Index of the first true element."""
+    return int(mask.to(torch.uint8).argmax()) if bool(mask.any()) else None
+
+
+def check_offsets(offsets: torch.Tensor, total: int, names: Names) -> torch.Tensor:
+    """Widths [rows] int64 of ragged rows, from ``offsets`` [rows + 1].
+
+    Raises:
+        CaptureError: they do not begin at 0, run backwards, or do not end at ``total``.
+    """
+
+    def bad(reason: str, row: int | None = None) -> CaptureError:
+        return CaptureError(f"{reason}; write the file again", file=names.file, tensor=names.offsets, row=row)
+
+    if int(offsets[0]) != 0:
+        raise bad(f"the first offset is {int(offsets[0])}, not 0")
+    # compared rather than subtracted: a difference of two int64 can wrap around
+    row = _first(offsets[1:] < offsets[:-1])
+    if row is not None:
+        raise bad(f"offset {int(offsets[row + 1])} comes after {int(offsets[row])}", row)
+    if int(offsets[-1]) != total:
+        raise bad(f"the last offset is {int(offsets[-1])}, but there are {total} scores")
+    return offsets[1:] - offsets[:-1]
+
+
+def check_windows(
+    lengths: torch.Tensor, starts: torch.Tensor | None, widths: torch.Tensor | int, names: Names, first: int = 0
+) -> None:
+    """Every row's window [start, start + length) must lie within its width; ``first`` is the number of the first row.
+
+    Raises:
+        CaptureError: for the first row where it does not.
+    """
+
+    def bad(reason: str, tensor: str, row: int) -> CaptureError:
+        return CaptureError(reason, file=names.file, tensor=tensor, row=first + row)
+
+    row = _first(lengths < 0)
+    if row is not None:
+        raise bad(f"length {int(lengths[row])} is negative; 0 or more is needed", names.lengths, row)
+    if starts is None:
+        row = _first(lengths > widths)
+        if row is not None:
+            width = int(widths if isinstance(widths, int) else widths[row])
+            raise bad(
+                f"length {int(lengths[row])} is past the row width {width}; it counts valid scores", names.lengths, row
+            )
+        return
+    row = _first(starts < 0)
+    if row is not None:
+        raise bad(f"start {int(starts[row])} is negative; 0 or more is needed", names.starts, row)
+    # start > width - length cannot overflow, start + length can
+    row = _first((lengths > widths) | (starts.to(torch.int64) > widths - lengths.to(torch.int64)))
+    if row is not None:
+        width = int(widths if isinstance(widths, int) else widths[row])
+        raise bad(
+            f"start {int(starts[row])} + length {int(lengths[row])} is past the row width {width}; "
+            "the length counts from the start",
+            names.lengths,
+            row,
+        )
+
+
+def check_call_numbers(call: torch.Tensor, calls: int, names: Names) -> None:
+    """Every row's call must be one of ``calls``.
+
+    Raises:
+        CaptureError: for the first row where it is not.
+    """
+    row = _first((call < 0) | (call >= calls))
+    if row is not None:
+        raise CaptureError(
+            f"call {int(call[row])} is not one of the {calls} that the file describes, counted from 0",
+            file=names.file,
+            tensor=names.call,
+            row=row,
+        )
+
+
+def check_call_fields(fields: dict[str, torch.Tensor], file: str) -> None:
+    """Per-call integers must be -1 (unknown) or not negative; k not 0 either.
+
+    Raises:
+        CaptureError: for the first call where one is not.
+    """
+    for name, values in fields.items():
+        call = _first(values < -1) if name != "k" else _first((values < -1) | (values == 0))
+        if call is not None:
+            least = "k must be 1 or more" if name == "k" else f"{name} must not be negative"
+            raise CaptureError(
+                f"{name} is {int(values[call])}; {least}, or -1 where it is unknown", file=file, tensor=name, call=call
+            )
+
+
+def widest_per_call(widths: torch.Tensor | int, call: torch.Tensor | None, calls: int) -> torch.Tensor | int:
+    """The widest row of each call, [calls] int64 (0 for a call without rows); one int where all are equal."""
+    if isinstance(widths, int):
+        return widths
+    if call is None:
+        return int(widths.max())
+    widest = torch.zeros(calls, dtype=torch.int64)
+    return widest.scatter_reduce(0, call.to(torch.int64), widths.to(torch.int64), "amax")
+
+
+def check_k(k: torch.Tensor, width: torch.Tensor | None, widest: torch.Tensor | int, file: str, first: int = 0) -> None:
+    """k [calls] must not be larger than its call's ``width``, or than its ``widest`` row where that is unknown.
+
+    ``first`` is the number of the first call.
+
+    Raises:
+        CaptureError: for the first call where it is.
+    """
+    bound = torch.as_tensor(widest, dtype=torch.int64).expand(k.shape)
+    if width is not None:
+        bound = torch.where(width >= 0, width.to(torch.int64), bound)
+    # a call without rows and without a width has nothing to be compared with
+    call = _first((k > bound) & (bound > 0))
+    if call is not None:
+        raise CaptureError(
+            f"k {int(k[call])} is larger than the row width {int(bound[call])}; give a smaller k, or the padded "
+            "width of the call if rows were stored without their padding",
+            file=file,
+            tensor="k",
+            call=first + call,
+        )
+
+
+def check_slots(k: torch.Tensor, call: torch.Tensor | None, k_max: int, names: Names, first: int = 0) -> None:
+    """Recorded selections must have room for the k of every call that has rows; ``first`` numbers the first call.
+
+    Raises:
+        CaptureError: for the first call where they have not.
+    """
+    short = k > k_max
+    if call is not None and bool(short.any()):
+        present = torch.zeros(k.shape, dtype=torch.bool)
+        present[call.to(torch.int64)] = True
+        short &= present
+    number = _first(short)
+    if number is not None:
+        raise CaptureError(
+            f"{k_max} recorded slots a row are fewer than k {int(k[number])}; record all k of them",
+            file=names.file,
+            tensor=names.indices,
+            call=first + number,
+        )
+
+
+def check_indices(indices: torch.Tensor, k: int | None, length: int, row: int, names: Names) -> torch.Tensor:
+    """One row's recorded selection: the first ``k`` of ``indices`` (all if ``None``), as int32.
+
+    Raises:
+        CaptureError: an index outside [-1, length), or one other than -1 past k.
+    """
+    slot = _first((indices < -1) | (indices >= length))
+    if slot is not None:
+        raise CaptureError(
+            f"recorded index {int(indices[slot])} in slot {slot} is outside the row's {length} valid scores "
+            "(indices count from the start of the row, -1 pads)",
+            file=names.file,
+            tensor=names.indices,
+            row=row,
+        )
+    if k is None or k == indices.numel():
+        return indices.to(torch.int32)
+    slot = _first(indices[k:] != -1)
+    if slot is not None:
+        raise CaptureError(
+            f"slot {k + slot} holds index {int(indices[k + slot])}, but k is {k}: slots past k must be -1",
+            file=names.file,
+            tensor=names.indices,
+            row=row,
+        )
+    return indices[:k].to(torch.int32)

@@ -1,0 +1,267 @@
+"""Foreign safetensors files, their tensors named by the caller, and sharded sets of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from workbench.capture.checks import Names, check_k, check_slots, check_windows
+from workbench.capture.format import INTS, SCORES
+from workbench.capture.header import MAX_HEADER, TensorInfo, strict_json
+from workbench.capture.source import Source, shown
+from workbench.capture.store import Block, CallTable, FileStore
+from workbench.capture.stored import check_dtype, check_row_count, check_row_width
+from workbench.errors import CaptureError, UsageError
+
+INDEX_SUFFIX = ".safetensors.index.json"
+_LISTED = 12
+
+
+@dataclass(frozen=True)
+class TensorSet:
+    """Tensors by name, over one file or the shards of a set. ``sources`` begins with the file that was opened."""
+
+    file: str
+    sources: list[Source]
+    tensors: dict[str, tuple[Source, TensorInfo]]
+
+    def get(self, name: str) -> tuple[Source, TensorInfo]:
+        """One tensor by name."""
+        if name not in self.tensors:
+            raise CaptureError(f"there is no such tensor; there are {self.listed()}", file=self.file, tensor=name)
+        return self.tensors[name]
+
+    def listed(self) -> str:
+        """Names, dtypes and shapes of at most a dozen tensors."""
+        if not self.tensors:
+            return "no tensors"
+        names = sorted(self.tensors, key=natural)
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        return ", ".join(str(self.tensors[name][1]) for name in names[:_LISTED]) + more
+
+    def close(self) -> None:
+        """Close every file."""
+        for source in self.sources:
+            source.close()
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Sort key under which ``layer.10`` comes after ``layer.9``."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return [(1, int(part), part) if at % 2 else (0, 0, part) for at, part in enumerate(parts)]
+
+
+def open_single(path: str | os.PathLike[str]) -> TensorSet:
+    """One safetensors file."""
+    source = Source(path)
+    return TensorSet(source.file, [source], {name: (source, info) for name, info in source.header.tensors.items()})
+
+
+def open_sharded(path: str | os.PathLike[str]) -> TensorSet:
+    """A set of shards by its ``*.safetensors.index.json``.
+
+    Raises:
+        CaptureError: the index is none, a shard is missing, damaged or outside the index's folder, or lacks a tensor.
+    """
+    index = Source(path, header=False)
+    sources = [index]
+    try:
+        weight_map = _weight_map(index)
+        shards: dict[str, Source] = {}
+        for shard in sorted(set(weight_map.values()), key=natural):
+            shards[shard] = Source(_inside(index, shard))
+            sources.append(shards[shard])
+        tensors = {}
+        for name, shard in weight_map.items():
+            source = shards[shard]
+            if name not in source.header.tensors:
+                raise CaptureError(
+                    f"the index says that it is in {shown(shard)}, but it is not; fetch the set again",
+                    file=index.file,
+                    tensor=name,
+                )
+            tensors[name] = (source, source.header.tensors[name])
+        return TensorSet(index.file, sources, tensors)
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise
+
+
+def _weight_map(index: Source) -> dict[str, str]:
+    if index.size > MAX_HEADER:
+        raise CaptureError(f"{index.size} bytes are too many for an index; {MAX_HEADER} is the most", file=index.file)
+    content = strict_json(index.read(0, index.size), "the index", index.file)
+    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(weight_map, dict) or not all(isinstance(shard, str) for shard in weight_map.values()):
+        raise CaptureError(
+            "not an index of a sharded set: weight_map must map tensor names to file names", file=index.file
+        )
+    if not weight_map:
+        raise CaptureError("the index names no tensors", file=index.file)
+    return weight_map
+
+
+def _inside(index: Source, shard: str) -> Path:
+    """The path of a shard, which must not leave the folder of the index, through symlinks either."""
+    folder = index.path.parent
+    relative = Path(shard)
+    if "\0" in shard or relative.is_absolute() or ".." in relative.parts or not relative.parts:
+        raise CaptureError(
+            f"shard {shown(shard)!r} is not a path below the folder of the index; put all shards there", file=index.file
+        )
+    path = folder / relative
+    root = os.path.realpath(folder)
+    if os.path.commonpath([root, os.path.realpath(path)]) != root:
+        raise CaptureError(
+            f"shard {shown(shard)} is a link that leaves the folder of the index; copy the shards themselves there",
+            file=index.file,
+        )
+    if not os.path.lexists(path):
+        raise CaptureError(f"shard {shown(shard)} is missing; fetch the whole set", file=index.file)
+    return path
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The tensors of one call by name."""
+
+    scores: str
+    lengths: str | None
+    starts: str | None
+    indices: str | None
+
+
+def _groups(
+    names: Iterable[str], scores: str, lengths: str | None, starts: str | None, indices: str | None
+) -> list[_Group] | None:
+    """The named tensors of each call; ``None`` if nothing matches the pattern."""
+    others = {"lengths": lengths, "starts": starts, "indices": indices}
+    everything = set(names)
+    if "*" not in scores or scores in everything:
+        for role, name in others.items():
+            if name is not None and "*" in name and name not in everything:
+                raise UsageError(f"{role} {name!r} has a *, but scores {scores!r} has none that could fill it")
+        return [_Group(scores, lengths, starts, indices)]
+    for role, name in {"scores": scores, **others}.items():
+        if name is not None and name.count("*") > 1:
+            raise UsageError(f"{role} {name!r} has more than one *; one is understood")
+    before, after = scores.split("*")
+    groups = []
+    for name in sorted(everything, key=natural):
+        if name.startswith(before) and name.endswith(after) and len(name) >= len(before) + len(after):
+            text = name[len(before) : len(name) - len(after)]
+            filled = {role: other and other.replace("*", text) for role, other in others.items()}
+            groups.append(_Group(name, filled["lengths"], filled["starts"], filled["indices"]))
+    return groups or None
+
+
+def open_named(
+    tensors: TensorSet,
+    scores: str,
+    lengths: str | None,
+    starts: str | None,
+    indices: str | None,
+    k: int | None,
+    strings: dict[str, str | None],
+) -> tuple[FileStore, tuple[str, ...]]:
+    """Rows of named tensors, one call a scores tensor, and notes in words.
+
+    Raises:
+        CaptureError: a tensor is not there, of a wrong dtype or shape, or holds what no capture can hold.
+        UsageError: the names cannot be understood.
+    """
+    groups = _groups(tensors.tensors, scores, lengths, starts, indices)
+    if groups is None:
+        raise CaptureError(f"no tensor matches {scores!r}; there are {tensors.listed()}", file=tensors.file)
+    blocks: list[Block] = []
+    all_lengths: list[torch.Tensor] = []
+    first = 0
+    for number, group in enumerate(groups):
+        block, block_lengths = _block(tensors, group, first)
+        asked = torch.tensor([-1 if k is None else k])
+        check_k(asked, None, block.width or 0, tensors.file, number)
+        if block.k_max is not None:
+            check_slots(asked, None, block.k_max, block.names, number)
+        blocks.append(block)
+        all_lengths.append(block_lengths)
+        first += block.rows
+        check_row_count(first, tensors.file, group.scores)
+    fields = {} if k is None else {"k": torch.full((len(blocks),), k, dtype=torch.int64)}
+    table = CallTable(len(blocks), fields, strings)
+    joined = all_lengths[0] if len(all_lengths) == 1 else torch.cat([part.to(torch.int64) for part in all_lengths])
+    return FileStore(blocks, joined, table, None, tensors.sources), _notes(blocks, lengths)
+
+
+def _notes(blocks: list[Block], lengths: str | None) -> tuple[str, ...]:
+    notes = []
+    if lengths is None:
+        notes.append("no lengths were named: every row is taken at its full width")
+    if any(block.indices is not None and block.indices.dtype == "int64" for block in blocks):
+        notes.append("recorded indices are int64 in the file; rows give the same values as int32")
+    return tuple(notes)
+
+
+def _block(tensors: TensorSet, group: _Group, first: int) -> tuple[Block, torch.Tensor]:
+    source, info = tensors.get(group.scores)
+    file = source.file
+    check_dtype(info, SCORES, file)
+    if len(info.shape) not in (1, 2):
+        raise CaptureError(
+            f"shape is {list(info.shape)}; [rows, width], or [width] for one row, is needed",
+            file=file,
+            tensor=info.name,
+        )
+    rows, width = (1, info.shape[0]) if len(info.shape) == 1 else (info.shape[0], info.shape[1])
+    if rows == 0 or width == 0:
+        raise CaptureError(f"shape is {list(info.shape)}: there are no scores", file=file, tensor=info.name)
+    check_row_count(rows, file, info.name)
+    check_row_width(width, file, info.name)
+    names = Names(
+        tensors.file, group.lengths or "lengths", group.starts or "starts", indices=group.indices or "indices"
+    )
+    starts = None if group.starts is None else _per_row(tensors, group.starts, rows)
+    if group.lengths is not None:
+        lengths = _per_row(tensors, group.lengths, rows)
+    else:
+        lengths = torch.full((1,), width, dtype=torch.int64).expand(rows)
+    check_windows(lengths, starts, width, names, first)
+    indices_source, indices = (None, None) if group.indices is None else tensors.get(group.indices)
+    if indices is not None:
+        check_dtype(indices, INTS, file)
+        shape = indices.shape
+        if not ((len(shape) == 2 and shape[0] == rows) or (len(shape) == 1 and rows == 1)):
+            raise CaptureError(
+                f"shape is {list(shape)}; [{rows}, k] is needed for {rows} rows", file=file, tensor=indices.name
+            )
+        check_row_width(shape[-1], file, indices.name)
+    block = Block(
+        source=source,
+        scores=info,
+        first=first,
+        rows=rows,
+        width=width,
+        names=names,
+        starts=starts,
+        indices=indices,
+        indices_source=indices_source,
+    )
+    return block, lengths
+
+
+def _per_row(tensors: TensorSet, name: str, rows: int) -> torch.Tensor:
+    """Lengths or starts, [rows] or [rows, 1]; of one row also without dimensions."""
+    source, info = tensors.get(name)
+    check_dtype(info, INTS, source.file)
+    if info.shape not in ((rows,), (rows, 1)) and not (rows == 1 and info.shape == ()):
+        raise CaptureError(
+            f"shape is {list(info.shape)}; [{rows}] or [{rows}, 1] is needed for {rows} rows of scores",
+            file=source.file,
+            tensor=name,
+        )
+    return source.tensor(info)

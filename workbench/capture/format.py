@@ -1,0 +1,114 @@
+"""Capture format, version 1: names, dtypes and shapes, as data.
+
+A capture is one safetensors file. ``TENSORS`` lists what it holds of its rows, ``CALL_FIELDS`` what it may say of its
+calls, one integer a call (int32 or int64, [calls], -1 = unknown). Strings that hold for the whole file stand in one
+JSON object in the safetensors metadata under ``topk_workbench``: ``format_version`` (1) and, each optional,
+``STRINGS``. Tensors with other names may be there and are left alone.
+
+* Rows are stored padded (``scores`` [rows, width]) or ragged (``scores`` [total] and ``offsets``; row ``i`` is
+  ``scores[offsets[i]:offsets[i + 1]]``).
+* The valid scores of a row are ``length`` cells from ``start`` on; ``start + length`` is at most the row's width.
+* ``k`` is 1 or more and at most the width of the call, or of its widest row where ``width`` is unknown. A row may
+  be shorter than k.
+* A row's recorded selection is the first k slots of its row of ``indices`` (all slots where k is unknown), relative
+  to the start, each in [-1, length); slots past k are -1.
+* Without ``call`` the file holds one call.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.capture.header import strict_json
+from workbench.errors import CaptureError
+
+METADATA_KEY = "topk_workbench"
+FORMAT_VERSION = 1
+SCORES = ("float32", "bfloat16", "float16")
+INTS = ("int32", "int64")
+
+# More rows or calls than this are refused: what is kept of each row in memory would be gigabytes.
+MAX_ROWS = 2**27
+# Indices are int32, so a wider row could not be selected from.
+MAX_WIDTH = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of the format: its name, dtypes, shape in words, whether it must be there, and its meaning."""
+
+    name: str
+    dtypes: tuple[str, ...]
+    shape: str
+    required: bool
+    meaning: str
+
+
+TENSORS = (
+    TensorSpec("scores", SCORES, "[rows, width] or [total]", True, "the score rows, padded or ragged"),
+    TensorSpec("offsets", ("int64",), "[rows + 1]", False, "ragged only: where each row begins; the last is total"),
+    TensorSpec("lengths", ("int32",), "[rows]", True, "valid scores of each row, counted from its start"),
+    TensorSpec("starts", ("int32",), "[rows]", False, "first valid cell of each row; 0 without it"),
+    TensorSpec("indices", ("int32",), "[rows, k_max]", False, "recorded selection, relative to the start, -1 padded"),
+    TensorSpec("call", INTS, "[rows]", False, "the call of each row, from 0; all rows are of call 0 without it"),
+)
+
+CALL_FIELDS = {
+    "k": "winners asked for",
+    "layer": "layer of the model",
+    "step": "decoding step",
+    "rank": "rank of the process",
+    "rows": "rows in the batch as launched; the file may hold fewer",
+    "width": "padded row width, in scores",
+    "stride": "distance between rows, in scores",
+    "next_n": "tokens scored per request",
+    "max_seq_len": "host-side bound passed to the op",
+}
+
+STRINGS = {
+    "op": "the op, as in vllm.persistent_topk",
+    "release": "package and version, as in vllm==0.26.0",
+    "device": "the device, as in h200",
+    "model": "the model served",
+    "request": "the request",
+}
+SOURCE = "source"  # one more string: how the capture was made, free text
+
+
+def parse_strings(text: str, file: str) -> tuple[dict[str, str | None], str | None, tuple[str, ...]]:
+    """The metadata string of a capture, as (``STRINGS`` by name, source, notes).
+
+    Raises:
+        CaptureError: not version 1, or not the JSON object that it should be.
+    """
+    what = f"metadata {METADATA_KEY!r}"
+    content = strict_json(text, what, file)
+    if not isinstance(content, dict):
+        raise CaptureError(f"{what} is not a JSON object; write the file again", file=file)
+    version = content.pop("format_version", None)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise CaptureError(f"{what} has no format_version; {FORMAT_VERSION} is the one written now", file=file)
+    if version > FORMAT_VERSION:
+        raise CaptureError(
+            f"capture format version {version} is newer than {FORMAT_VERSION}, the newest that this workbench reads; "
+            "update the workbench",
+            file=file,
+        )
+    values = {name: _text(content.pop(name, None), name, what, file) for name in (*STRINGS, SOURCE)}
+    source = values.pop(SOURCE)
+    notes = (f"metadata that is not read: {', '.join(repr(name) for name in content)}",) if content else ()
+    return values, source, notes
+
+
+def dump_strings(strings: dict[str, str | None], source: str | None) -> str:
+    """The metadata string of a capture; unknown strings are left out."""
+    known = {name: value for name, value in {**strings, SOURCE: source}.items() if value is not None}
+    return json.dumps({"format_version": FORMAT_VERSION, **known}, ensure_ascii=False)
+
+
+def _text(value: Any, name: str, what: str, file: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise CaptureError(f"{what}: {name} is not a string; write the file again", file=file)
+    return value

@@ -1,0 +1,263 @@
+"""A strict reader of safetensors headers: every way in which a file can be damaged has its own message.
+
+The header decides which bytes are read later, so nothing in it is believed before it is checked, and no memory is
+taken by a size that it claims.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import CaptureError
+
+MAX_HEADER = 100_000_000
+_MAX_DIMENSION = 2**63 - 1
+
+# Name in the file -> (name for people, bits per element).
+DTYPES: dict[str, tuple[str, int]] = {
+    "BOOL": ("bool", 8),
+    "F4": ("float4_e2m1", 4),
+    "F6_E2M3": ("float6_e2m3", 6),
+    "F6_E3M2": ("float6_e3m2", 6),
+    "U8": ("uint8", 8),
+    "I8": ("int8", 8),
+    "F8_E5M2": ("float8_e5m2", 8),
+    "F8_E4M3": ("float8_e4m3fn", 8),
+    "F8_E8M0": ("float8_e8m0", 8),
+    "F8_E5M2FNUZ": ("float8_e5m2fnuz", 8),
+    "F8_E4M3FNUZ": ("float8_e4m3fnuz", 8),
+    "U16": ("uint16", 16),
+    "I16": ("int16", 16),
+    "F16": ("float16", 16),
+    "BF16": ("bfloat16", 16),
+    "U32": ("uint32", 32),
+    "I32": ("int32", 32),
+    "F32": ("float32", 32),
+    "U64": ("uint64", 64),
+    "I64": ("int64", 64),
+    "F64": ("float64", 64),
+    "C64": ("complex64", 64),
+}
+
+# (how the file begins, what it is, what to do about it)
+_SAVE = "save its tensors with safetensors.torch.save_file"
+_MAGIC: tuple[tuple[bytes, str, str], ...] = (
+    (b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with: git lfs pull"),
+    (b"\x80", "a Python pickle (a PyTorch .pt file)", f"load it where you trust it and {_SAVE}"),
+    (b"\x93NUMPY", "a NumPy .npy array", _SAVE),
+    (b"GGUF", "a GGUF model", "name a capture instead"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _SAVE),
+    (b"PAR1", "a Parquet file", _SAVE),
+    (b"\x1f\x8b", "a gzip file", "unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file", "unpack it first"),
+)
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One tensor as the header describes it.
+
+    Attributes:
+        name, dtype: as in the file; ``dtype`` in words (``float32``). shape: non-negative ints.
+        begin, end: its bytes, counted from the start of the file.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.name!r} {self.dtype} {list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Header:
+    """A checked header: the tensors by name, in file order of their bytes, the metadata and where the data begins."""
+
+    tensors: dict[str, TensorInfo]
+    metadata: dict[str, str]
+    data_begin: int
+
+
+def read_header(read: Callable[[int, int], bytes], size: int, file: str) -> Header:
+    """Read and check the header of a file of ``size`` bytes.
+
+    Args:
+        read: gives ``count`` bytes from ``begin`` on, as ``read(begin, count)``.
+        file: its name, for messages.
+
+    Raises:
+        CaptureError: not a safetensors file, or a damaged one.
+    """
+    if size == 0:
+        raise CaptureError("the file is empty; write or copy it again", file=file)
+    if size < 8:
+        raise CaptureError(f"{size} bytes are too few for a safetensors file; copy it again", file=file)
+    first = read(0, min(size, 128))
+    length = int.from_bytes(first[:8], "little")
+    if length > MAX_HEADER or first[8:9] not in (b"{", b""):
+        kind = _recognise(first)
+        if kind:
+            raise CaptureError(kind, file=file)
+    if length > MAX_HEADER:
+        raise CaptureError(
+            f"not a safetensors file, or a damaged one: its header would be {length} bytes long, "
+            f"{MAX_HEADER} is the most",
+            file=file,
+        )
+    if first[8:9] not in (b"{", b""):  # before a header of many megabytes is read
+        raise CaptureError("not a safetensors file: its header does not begin with '{'", file=file)
+    if 8 + length > size:
+        raise CaptureError(
+            f"the file is cut short: its header ends at byte {8 + length}, the file at {size}; copy it again", file=file
+        )
+    return _check(read(8, length), size - 8 - length, 8 + length, file)
+
+
+def _recognise(first: bytes) -> str | None:
+    """One sentence about a well-known kind of file that is not safetensors; ``None`` if it is not known."""
+    if first.startswith(b"PK\x03\x04"):
+        name = first[30 : 30 + int.from_bytes(first[26:28], "little")]
+        if name.endswith(b".npy"):
+            return f"this is a NumPy .npz archive; only safetensors is read: {_SAVE}"
+        if name.endswith(b"data.pkl") or b"/" in name:
+            return f"this is a PyTorch .pt archive; only safetensors is read: load it where you trust it and {_SAVE}"
+        return "this is a zip archive; only safetensors is read: unpack it first"
+    for magic, kind, cure in _MAGIC:
+        if first.startswith(magic):
+            return f"this is {kind}; only safetensors is read: {cure}"
+    if first.lstrip()[:1] in (b"{", b"["):
+        return "this is a JSON file; only safetensors is read (a sharded set is opened by its *.safetensors.index.json)"
+    return None
+
+
+def strict_json(text: bytes | str, what: str, file: str) -> Any:
+    """Parse JSON with no duplicate names, no NaN, no infinity and no text that cannot be printed (lone surrogates).
+
+    Raises:
+        CaptureError: it is none; ``what`` names it in the message.
+    """
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in items:
+            if name in found:
+                raise CaptureError(f"{what} names {_short(name)} twice; write the file again", file=file)
+            found[name] = value
+        if surrogates:
+            for part in (*found, *found.values()):
+                if isinstance(part, str):
+                    part.encode("utf-8")
+        return found
+
+    def constant(name: str) -> Any:
+        raise ValueError(f"{name} is not JSON")
+
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        surrogates = "\\ud" in text.lower()
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+    except UnicodeError as error:
+        raise CaptureError(
+            f"{what} is not UTF-8 text ({getattr(error, 'reason', error)}); write the file again", file=file
+        ) from None
+    except json.JSONDecodeError as error:
+        raise CaptureError(
+            f"{what} is not JSON: {error.msg} at character {error.pos}; write the file again", file=file
+        ) from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+        raise CaptureError(f"{what} is not usable JSON: {reason}; write the file again", file=file) from None
+
+
+def _check(text: bytes, data_size: int, data_begin: int, file: str) -> Header:
+    if not text.startswith(b"{"):
+        raise CaptureError("not a safetensors file: its header does not begin with '{'", file=file)
+    content = strict_json(text, "the header", file)
+    metadata = _metadata(content.pop("__metadata__", {}), file)
+    tensors = [_tensor(name, entry, data_size, data_begin, file) for name, entry in content.items()]
+    tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
+    _tile(tensors, data_begin, data_begin + data_size, file)
+    return Header({tensor.name: tensor for tensor in tensors}, metadata, data_begin)
+
+
+def _metadata(entry: Any, file: str) -> dict[str, str]:
+    if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
+        raise CaptureError("__metadata__ must map strings to strings; write the file again", file=file)
+    return entry
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_DIMENSION
+
+
+def _tensor(name: str, entry: Any, data_size: int, data_begin: int, file: str) -> TensorInfo:
+    def bad(reason: str) -> CaptureError:
+        return CaptureError(f"{reason}; write the file again", file=file, tensor=name)
+
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise bad("its header entry must hold dtype, shape and data_offsets, and nothing else")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise bad(f"unknown dtype {_short(dtype)}")
+    if not isinstance(shape, list) or not all(_is_size(extent) for extent in shape):
+        raise bad(f"shape {_short(shape)} is not a list of non-negative integers")
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_size(offset) for offset in offsets):
+        raise bad(f"data_offsets {_short(offsets)} are not two non-negative integers")
+    begin, end = offsets
+    if end < begin:
+        raise bad(f"data_offsets [{begin}, {end}] run backwards")
+    if end > data_size:
+        raise CaptureError(
+            f"the file is cut short: the tensor ends at data byte {end}, the data at {data_size}; copy it again",
+            file=file,
+            tensor=name,
+        )
+    words, bits = DTYPES[dtype]
+    needed = _count(shape) * bits
+    if needed != 8 * (end - begin):
+        raise bad(f"{end - begin} bytes do not make {dtype} of shape {_short(shape)}")
+    return TensorInfo(name, words, tuple(shape), data_begin + begin, data_begin + end)
+
+
+def _count(shape: list[int]) -> int:
+    """Elements of a shape; stops beyond any file's size, for a product of many large extents would not end."""
+    if 0 in shape:
+        return 0
+    count = 1
+    for extent in shape:
+        count *= extent
+        if count > _MAX_DIMENSION:
+            break
+    return count
+
+
+def _tile(tensors: list[TensorInfo], begin: int, end: int, file: str) -> None:
+    """Tensors must cover the data exactly: bytes that belong to two tensors or to none mean a damaged file."""
+    previous = None
+    for tensor in tensors:
+        if tensor.begin < begin:
+            raise CaptureError(
+                f"its bytes overlap those of {previous!r}; write the file again", file=file, tensor=tensor.name
+            )
+        if tensor.begin > begin:
+            raise CaptureError(
+                f"{tensor.begin - begin} bytes before it belong to no tensor; write the file again",
+                file=file,
+                tensor=tensor.name,
+            )
+        begin, previous = tensor.end, tensor.name
+    if begin != end:
+        raise CaptureError(f"{end - begin} bytes after the last tensor belong to none; copy the file again", file=file)
+
+
+def _short(value: Any) -> str:
+    """A value of any size and depth in a few words."""
+    return reprlib.repr(value)

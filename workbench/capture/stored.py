@@ -1,0 +1,174 @@
+"""Reading format version 1: from a header to a checked store of rows."""
+
+from __future__ import annotations
+
+import torch
+
+from workbench.capture.checks import (
+    Names,
+    check_call_fields,
+    check_call_numbers,
+    check_k,
+    check_offsets,
+    check_slots,
+    check_windows,
+    widest_per_call,
+)
+from workbench.capture.format import CALL_FIELDS, INTS, MAX_ROWS, MAX_WIDTH, TENSORS
+from workbench.capture.header import TensorInfo
+from workbench.capture.source import Source
+from workbench.capture.store import Block, CallTable, FileStore, RowGroups
+from workbench.errors import CaptureError
+
+
+def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -> FileStore:
+    """The rows of a capture file; ``k``, if given, stands for every call's in the check against the row width.
+
+    Raises:
+        CaptureError: a tensor is missing, of a wrong dtype or shape, or holds what no capture can hold.
+    """
+    file = source.file
+    found = {spec.name: _checked(source, spec.name, spec.dtypes, spec.required) for spec in TENSORS}
+    scores, lengths_info = found["scores"], found["lengths"]
+    assert scores is not None
+    assert lengths_info is not None
+    rows = _vector(lengths_info, None, file)
+    if rows == 0:
+        raise CaptureError("the capture holds no rows; a capture holds one or more", file=file, tensor="lengths")
+    check_row_count(rows, file, "lengths")
+    names = Names(file)
+    offsets = _offsets(source, scores, found["offsets"], rows)
+    widths: torch.Tensor | int
+    if offsets is None:
+        if len(scores.shape) != 2 or scores.shape[0] != rows:
+            raise CaptureError(
+                f"scores are of shape {list(scores.shape)}; [{rows}, width] is needed for {rows} lengths, "
+                "or [total] with offsets",
+                file=file,
+                tensor="scores",
+            )
+        widths = scores.shape[1]
+        if widths == 0:
+            raise CaptureError("rows are 0 scores wide: there is nothing to select from", file=file, tensor="scores")
+    else:
+        widths = check_offsets(offsets, scores.shape[0], names)
+    check_row_width(widths, file, "scores")
+    lengths = source.tensor(lengths_info)
+    starts = _read_vector(source, found["starts"], rows)
+    check_windows(lengths, starts, widths, names)
+
+    call = _read_vector(source, found["call"], rows)
+    table = CallTable(*_calls(source, call, rows), strings)
+    if call is not None:
+        check_call_numbers(call, table.calls, names)
+    check_call_fields(table.fields, file)
+    unknown = torch.full((1,), -1).expand(table.calls)
+    recorded_k = table.fields.get("k", unknown)
+    asked = recorded_k if k is None else torch.full((1,), k).expand(table.calls)
+    check_k(asked, table.fields.get("width"), widest_per_call(widths, call, table.calls), file)
+    indices = found["indices"]
+    if indices is not None:
+        if len(indices.shape) != 2 or indices.shape[0] != rows:
+            raise CaptureError(
+                f"indices are of shape {list(indices.shape)}; [{rows}, k_max] is needed", file=file, tensor="indices"
+            )
+        check_row_width(indices.shape[1], file, "indices")
+        check_slots(recorded_k, call, indices.shape[1], names)
+    block = Block(
+        source=source,
+        scores=scores,
+        first=0,
+        rows=rows,
+        width=widths if isinstance(widths, int) else None,
+        names=names,
+        offsets=offsets,
+        starts=starts,
+        indices=indices,
+    )
+    return FileStore([block], lengths, table, RowGroups(call, rows), [source])
+
+
+def check_row_count(rows: int, file: str, tensor: str) -> None:
+    """Refuse more rows (or calls) than can be kept track of."""
+    if rows > MAX_ROWS:
+        raise CaptureError(
+            f"{rows} are more than the {MAX_ROWS} that one capture may hold; split it", file=file, tensor=tensor
+        )
+
+
+def check_row_width(widths: torch.Tensor | int, file: str, tensor: str) -> None:
+    """Refuse rows that int32 indices cannot address."""
+    width = widths if isinstance(widths, int) else int(widths.max())
+    if width > MAX_WIDTH:
+        raise CaptureError(
+            f"a row of {width} is wider than {MAX_WIDTH}, the most that int32 indices address", file=file, tensor=tensor
+        )
+
+
+def check_dtype(info: TensorInfo, dtypes: tuple[str, ...], file: str) -> None:
+    """Refuse a tensor of another dtype; nothing is converted."""
+    if info.dtype not in dtypes:
+        raise CaptureError(f"dtype is {info.dtype}; {' or '.join(dtypes)} is needed", file=file, tensor=info.name)
+
+
+def _checked(source: Source, name: str, dtypes: tuple[str, ...], required: bool) -> TensorInfo | None:
+    info = source.header.tensors.get(name)
+    if info is None:
+        if required:
+            raise CaptureError("the capture has no such tensor; write the file again", file=source.file, tensor=name)
+        return None
+    check_dtype(info, dtypes, source.file)
+    return info
+
+
+def _vector(info: TensorInfo, extent: int | None, file: str) -> int:
+    if len(info.shape) != 1 or (extent is not None and info.shape[0] != extent):
+        needed = "one dimension" if extent is None else f"[{extent}]"
+        raise CaptureError(f"shape is {list(info.shape)}; {needed} is needed", file=file, tensor=info.name)
+    return info.shape[0]
+
+
+def _read_vector(source: Source, info: TensorInfo | None, extent: int) -> torch.Tensor | None:
+    if info is None:
+        return None
+    _vector(info, extent, source.file)
+    return source.tensor(info)
+
+
+def _offsets(source: Source, scores: TensorInfo, offsets: TensorInfo | None, rows: int) -> torch.Tensor | None:
+    if len(scores.shape) == 1 and offsets is None:
+        raise CaptureError(
+            "scores have one dimension, so offsets [rows + 1] are needed too", file=source.file, tensor="scores"
+        )
+    if offsets is None:
+        return None
+    if len(scores.shape) != 1:
+        raise CaptureError(
+            f"offsets go with scores [total], not with scores {list(scores.shape)}", file=source.file, tensor="offsets"
+        )
+    return _read_vector(source, offsets, rows + 1)
+
+
+def _calls(source: Source, call: torch.Tensor | None, rows: int) -> tuple[int, dict[str, torch.Tensor]]:
+    """How many calls the file describes, and their integers."""
+    infos = {name: _checked(source, name, INTS, False) for name in CALL_FIELDS}
+    present = {name: info for name, info in infos.items() if info is not None}
+    extents = {name: _vector(info, None, source.file) for name, info in present.items()}
+    if not present:
+        # without descriptions a call number past the rows could only be a mistake
+        calls = 1 if call is None else min(int(call.max()) + 1, rows)
+        return max(calls, 1), {}
+    if len(set(extents.values())) > 1:
+        listed = ", ".join(f"{name} {extent}" for name, extent in extents.items())
+        raise CaptureError(f"tensors of the calls differ in how many they describe: {listed}", file=source.file)
+    name, calls = next(iter(extents.items()))
+    if calls == 0:
+        raise CaptureError("it describes no call; one or more is needed", file=source.file, tensor=name)
+    if call is None and calls > 1:
+        raise CaptureError(
+            f"it describes {calls} calls, so a tensor 'call' [rows] is needed to say which rows are whose",
+            file=source.file,
+            tensor=name,
+        )
+    check_row_count(calls, source.file, name)
+    return calls, {name: source.tensor(info) for name, info in present.items()}

@@ -1,0 +1,302 @@
+"""Writing captures: to a temporary file beside the target, read back bit for bit, then put in place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+
+from workbench.capture.capture import Capture, CaptureInfo, check_memory_row
+from workbench.capture.format import CALL_FIELDS, METADATA_KEY, STRINGS, dump_strings
+from workbench.capture.opening import open_capture
+from workbench.capture.row import Call, Row
+from workbench.capture.source import shown
+from workbench.errors import CaptureError, UsageError
+
+_NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int32": "I32", "int64": "I64"}
+_SIZES = {"F32": 4, "BF16": 2, "F16": 2, "I32": 4, "I64": 8}
+_INT32 = 2**31 - 1
+
+
+def write_capture(
+    path: str | os.PathLike[str],
+    rows: Iterable[Row] | Capture,
+    *,
+    op: str | None = None,
+    release: str | None = None,
+    device: str | None = None,
+    model: str | None = None,
+    request: str | None = None,
+    source: str | None = None,
+    overwrite: bool = False,
+) -> CaptureInfo:
+    """Write rows to a capture file, with all that is known of their calls and their recorded selections.
+
+    The rows are stored as they are, padding included: padded if all are equally wide, else ragged. What was written
+    is read back and compared bit for bit before the file appears under its name; on any error nothing appears.
+
+    Args:
+        rows: a capture is copied row by row; other iterables are collected first. Rows of one capture (by name) with
+            equal calls are of one call.
+        op, release, device, model, request: go before what the calls say. A file holds each once, so calls that
+            differ in one of them need it given, or a file each.
+        source: how the capture was made, free text.
+        overwrite: replace a file that is already there.
+
+    Returns:
+        What was written, as ``open_capture(path).info``.
+
+    Raises:
+        CaptureError: no rows, rows that one file cannot hold without loss, or a file that cannot be written.
+        UsageError: the file is there already, or a string is none.
+    """
+    target = Path(path)
+    file = shown(path)
+    capture = rows if isinstance(rows, Capture) else Capture.from_rows(rows, name="rows to write")
+    given = {"op": op, "release": release, "device": device, "model": model, "request": request}
+    _check_text({**given, "source": source})
+    _check_target(target, file, overwrite)
+    plan = _plan(capture, given, capture.info.source if source is None else source)
+    target = Path(os.path.realpath(target))  # a link stays a link to the new content
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with _exclusive(temporary) as out:
+            _write(out, plan, capture)
+            out.flush()
+            os.fsync(out.fileno())
+        info = _read_back(temporary, plan, capture, file)
+        _publish(temporary, target, file, overwrite)
+    except OSError as error:
+        raise CaptureError(f"cannot be written: {error.strerror or error}", file=file) from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    return replace(info, path=file)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything of the file but scores and indices, which are written row by row."""
+
+    dtype: str
+    shape: list[int]
+    ints: dict[str, torch.Tensor]
+    k_max: int | None
+    calls: list[Call]
+    strings: dict[str, str | None]
+    source: str | None
+
+    def header(self, rows: int) -> bytes:
+        # eight-byte tensors stand first and scores last, so that every tensor is aligned for readers that map the file
+        entries = [(name, _NAMES[str(ints.dtype)[6:]], list(ints.shape)) for name, ints in self.ints.items()]
+        entries.sort(key=lambda entry: -_SIZES[entry[1]])
+        if self.k_max is not None:
+            entries.append(("indices", "I32", [rows, self.k_max]))
+        entries.append(("scores", _NAMES[self.dtype], self.shape))
+        content: dict[str, object] = {"__metadata__": {METADATA_KEY: dump_strings(self.strings, self.source)}}
+        end = 0
+        for name, dtype, shape in entries:
+            begin, count = end, 1
+            for extent in shape:
+                count *= extent
+            end += count * _SIZES[dtype]
+            content[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        text += b" " * (-len(text) % 8)
+        return len(text).to_bytes(8, "little") + text
+
+
+def _check_text(strings: dict[str, str | None]) -> None:
+    for name, value in strings.items():
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise UsageError(f"{name} is {value!r}; a string is needed")
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError(f"{name} {value!r} is not text that can be stored as UTF-8") from None
+
+
+def _check_target(target: Path, file: str, overwrite: bool) -> None:
+    try:
+        if target.is_dir():
+            raise UsageError(f"{file}: this is a folder; name a file in it")
+        if os.path.lexists(target) and not overwrite:
+            raise UsageError(f"{file}: the file is there already; choose another name or allow overwriting")
+        if not target.parent.is_dir():
+            raise UsageError(f"{file}: its folder does not exist; make it first")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: not a path that can be written: {error}") from None
+
+
+def _plan(capture: Capture, given: dict[str, str | None], source: str | None) -> _Plan:
+    """Check that one file can hold the rows without loss, and lay it out."""
+    count = len(capture)
+    calls = list(capture.calls)
+    strings = {name: _common(calls, name, given[name], capture) for name in STRINGS}
+    _check_text(strings)
+    for row in capture if capture.info.format == "memory" else ():
+        check_memory_row(row)
+        if row.dtype != capture[0].dtype:
+            raise _bad(
+                capture,
+                f"scores are {row.dtype}, those of row 0 {capture[0].dtype}; write them to two files",
+                row.index,
+            )
+    if "," in capture.info.dtype:
+        raise _bad(capture, f"scores are of several dtypes ({capture.info.dtype}); write a file for each")
+    widths = [capture.width_of(row) for row in range(count)]
+    starts = [capture.start_of(row) for row in range(count)]
+    padded = min(widths) == max(widths) > 0
+    ints: dict[str, torch.Tensor] = {}
+    if not padded:
+        ints["offsets"] = torch.cat(
+            [torch.zeros(1, dtype=torch.int64), torch.tensor(widths, dtype=torch.int64).cumsum(0)]
+        )
+    ints["lengths"] = capture.lengths.to(torch.int32)  # lengths fit: a row is at most 2**31 - 1 wide
+    if any(starts):
+        ints["starts"] = torch.tensor(starts, dtype=torch.int32)
+    if len(calls) > 1:
+        ints["call"] = torch.tensor([capture.call_of(row) for row in range(count)], dtype=torch.int32)
+    for name in CALL_FIELDS:
+        values = [getattr(call, name) for call in calls]
+        for number, value in enumerate(values):
+            if value is not None and not 0 <= value < 2**63:
+                raise CaptureError(
+                    f"{name} is {value}; it must not be negative", file=capture.name, tensor=name, call=number
+                )
+        # k says how many calls there are even where nothing is known of them
+        if any(value is not None for value in values) or (name == "k" and len(calls) > 1):
+            stored = [-1 if value is None else value for value in values]
+            ints[name] = torch.tensor(stored, dtype=torch.int32 if max(stored) <= _INT32 else torch.int64)
+    shape = [count, widths[0]] if padded else [sum(widths)]
+    return _Plan(capture.info.dtype, shape, ints, _k_max(capture, calls), calls, strings, source)
+
+
+def _common(calls: list[Call], name: str, given: str | None, capture: Capture) -> str | None:
+    """The one value of a string over all calls, or the given one."""
+    if given is not None:
+        return given
+    values = list(dict.fromkeys(getattr(call, name) for call in calls))
+    if len(values) > 1:
+        shown_values = " and ".join("unknown" if value is None else repr(value) for value in values[:2])
+        raise _bad(
+            capture, f"calls differ in {name} ({shown_values}); a file holds one: give it, or write a file for each"
+        )
+    value: str | None = values[0]
+    return value
+
+
+def _k_max(capture: Capture, calls: list[Call]) -> int | None:
+    """Recorded slots a row in the file; ``None`` if nothing is recorded."""
+    slots = [capture.slots_of(row) for row in range(len(capture))]
+    recorded = [count for count in slots if count is not None]
+    if not recorded:
+        return None
+    k_max = max(recorded)
+    for row, count in enumerate(slots):
+        if count is None:
+            raise _bad(capture, "no recorded indices, but other rows have them; write them to two files", row)
+        k = calls[capture.call_of(row)].k
+        if count != (k_max if k is None else k):
+            needed = f"{k_max} as in other rows, since its k is unknown" if k is None else f"k = {k}"
+            raise _bad(capture, f"{count} recorded indices; {needed} are needed, -1 padded", row)
+    return k_max
+
+
+def _bad(capture: Capture, reason: str, row: int | None = None) -> CaptureError:
+    return CaptureError(reason, file=capture.name, row=row)
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[BinaryIO]:
+    """A new file with the permissions that the user's new files have."""
+    with path.open("xb") as out:
+        yield out
+
+
+def _write(out: BinaryIO, plan: _Plan, capture: Capture) -> None:
+    out.write(plan.header(len(capture)))
+    for tensor in sorted(plan.ints.values(), key=lambda tensor: -tensor.element_size()):
+        _put(out, tensor)
+    if plan.k_max is not None:
+        for row in range(len(capture)):
+            slots = torch.full((plan.k_max,), -1, dtype=torch.int32)
+            indices = capture.indices_of(row)
+            if indices is not None:
+                slots[: indices.numel()] = indices.cpu()
+            _put(out, slots)
+    for held in capture:
+        _put(out, held.scores)
+
+
+def _put(out: BinaryIO, tensor: torch.Tensor) -> None:
+    if tensor.numel():
+        out.write(_plain(tensor).view(torch.uint8).numpy().data)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().cpu().contiguous()
+
+
+def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    """Equal bit for bit: -0.0 is not 0.0, and a NaN is itself."""
+    if one is None or other is None:
+        return one is other
+    one, other = _plain(one), _plain(other)
+    return one.dtype == other.dtype and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+
+
+def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> CaptureInfo:
+    """Compare the file with the rows.
+
+    Raises:
+        CaptureError: it does not hold them.
+    """
+    try:
+        with open_capture(temporary) as copy:
+            expected = [replace(call, **plan.strings) for call in plan.calls]  # type: ignore[arg-type]
+            if len(copy) != len(capture) or list(copy.calls) != expected:
+                raise CaptureError("calls read back differ from those written; write it again", file=file)
+            for row in capture:
+                other = copy[row.index]
+                if not (
+                    _same(row.scores, other.scores)
+                    and _same(row.indices, other.indices)
+                    and (row.length, row.start) == (other.length, other.start)
+                    and row.call.index == other.call.index
+                ):
+                    raise CaptureError(
+                        "reads back different from what was written; write it again", file=file, row=row.index
+                    )
+            return copy.info
+    except CaptureError as error:
+        if error.file in (file, capture.name):
+            raise
+        raise CaptureError(error.reason, file=file, tensor=error.tensor, row=error.row, call=error.call) from None
+
+
+def _publish(temporary: Path, target: Path, file: str, overwrite: bool) -> None:
+    if overwrite:
+        temporary.replace(target)
+    else:
+        try:
+            target.hardlink_to(temporary)  # fails if another process made the file meanwhile; replace would not
+        except FileExistsError:
+            raise UsageError(f"{file}: another program made this file meanwhile; choose another name") from None
+        except OSError:  # a file system without hard links
+            temporary.replace(target)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+            os.fsync(folder)
+    finally:
+        os.close(folder)

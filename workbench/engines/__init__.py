@@ -1,0 +1,1 @@
+"""How a path or an op is run: one Protocol, one registry."""

@@ -1,0 +1,46 @@
+"""What every engine is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from workbench.capture.row import Row
+from workbench.paths.arrival import Arrival
+from workbench.paths.selection import Selection
+from workbench.paths.spec import Path
+
+
+@dataclass(frozen=True)
+class Task:
+    """One selection to be made.
+
+    Attributes:
+        row: the row. k: winners wanted. arrival: the order for engines that can choose it.
+        path, variant: what to run; ``None`` for an engine that does not run a path of its own.
+    """
+
+    row: Row
+    k: int
+    arrival: Arrival
+    path: Path | None = None
+    variant: str = "stock"
+
+
+class Engine(Protocol):
+    """A way to run selections.
+
+    Attributes:
+        name: as in ``model``. runs_paths: whether it runs a named path (else it stands for the op as a whole).
+        repeatable: whether every repeat gives the same selection, so that one is enough.
+    """
+
+    name: str
+    runs_paths: bool
+    repeatable: bool
+
+    def refusals(self, task: Task) -> list[str]:
+        """Why the engine cannot take the task, every reason in words; empty if it can."""
+
+    def select(self, task: Task) -> Selection:
+        """Make the selection of a task without refusals."""

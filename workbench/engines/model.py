@@ -1,0 +1,26 @@
+"""The ``model`` engine: the path's model on the device that holds the row."""
+
+from __future__ import annotations
+
+from workbench.engines.base import Task
+from workbench.paths.model import run_model
+from workbench.paths.selection import Selection
+
+
+class ModelEngine:
+    """Runs the model of a path under the task's arrival order, with full telemetry."""
+
+    name = "model"
+    runs_paths = True
+    repeatable = False
+
+    def refusals(self, task: Task) -> list[str]:
+        assert task.path is not None
+        reasons = task.path.unmet(k=task.k, length=task.row.length, dtype=task.row.dtype)
+        if not task.path.variant(task.variant).modelled:
+            reasons.append(f"{task.path.name} {task.variant} has no model")
+        return reasons
+
+    def select(self, task: Task) -> Selection:
+        assert task.path is not None
+        return run_model(task.path, task.row.valid, task.k, task.arrival, task.variant)

@@ -1,0 +1,82 @@
+"""Integer keys whose order is the order of the scores.
+
+Two orders matter and differ only at the edges. The *value key* is the oracle's: ``-0.0`` equals ``+0.0`` and
+every NaN is the same, greatest value, as ``torch.topk`` has it. The *ordered key* is what the CUDA selectors
+compare: the bit pattern with the sign folded in, so that ``-0.0 < +0.0`` and a NaN with its sign set lies below
+``-inf``.
+
+The *coarse key* of the fast selectors is the ordered key of the score rounded to fp16 (to nearest, ties to
+even), of which they keep the top 8 to 12 bits. CUDA's conversion gives the canonical NaN 0x7FFF, so that every
+NaN has the coarse key 0xFFFF.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+_BITS = {torch.float32: torch.int32, torch.float16: torch.int16, torch.bfloat16: torch.int16}
+_HALF_INF = 0x7C00
+
+
+def _signed_order(scores: torch.Tensor) -> torch.Tensor:
+    """Bit patterns as signed integers in ascending order of the ordered key, int32 or int16."""
+    bits = scores.contiguous().view(_BITS[scores.dtype])
+    top = torch.iinfo(bits.dtype).max
+    return torch.where(bits < 0, bits ^ top, bits)
+
+
+def value_keys(scores: torch.Tensor) -> torch.Tensor:
+    """Keys of the values the oracle compares, int32, ascending; equal keys mean equal values.
+
+    Args:
+        scores: float32, float16 or bfloat16, any shape.
+    """
+    keys = _signed_order(scores).to(torch.int32)
+    keys = torch.where(scores == 0, 0, keys)
+    return torch.where(torch.isnan(scores), torch.iinfo(torch.int32).max, keys)
+
+
+def ordered_keys(scores: torch.Tensor) -> torch.Tensor:
+    """Exact ordered keys as the CUDA selectors compare them, int64 in [0, 2^32), from float32 scores."""
+    bits = scores.contiguous().view(torch.int32).to(torch.int64)
+    return torch.where(bits < 0, ~bits & 0xFFFFFFFF, bits + 0x80000000)
+
+
+def half_patterns(scores: torch.Tensor) -> torch.Tensor:
+    """Bit patterns of float32 scores rounded to fp16, int16 as signed integers; NaN patterns are left as they come."""
+    return scores.to(torch.float16).view(torch.int16)
+
+
+def half_keys(scores: torch.Tensor) -> torch.Tensor:
+    """Ordered 16-bit fp16 keys of float32 scores, int32 in [0, 65536); every NaN is 0xFFFF."""
+    bits = half_patterns(scores).to(torch.int32)
+    keys = torch.where(bits < 0, ~bits & 0xFFFF, bits + 0x8000)
+    return torch.where(torch.isnan(scores), 0xFFFF, keys)
+
+
+def coarse_keys(scores: torch.Tensor, bits: int) -> torch.Tensor:
+    """The bin of each float32 score under a coarse key of ``bits`` bits, int32 in [0, 2^bits)."""
+    return half_keys(scores) >> (16 - bits)
+
+
+def half_key_value(key: int) -> float:
+    """The fp16 value whose ordered key is ``key`` (0 to 65535); NaN for keys no number has."""
+    pattern = key - 0x8000 if key >= 0x8000 else ~key & 0xFFFF
+    sign, magnitude = (-1.0 if pattern & 0x8000 else 1.0), pattern & 0x7FFF
+    if magnitude > _HALF_INF:
+        return math.nan
+    if magnitude == _HALF_INF:
+        return sign * math.inf
+    exponent, fraction = magnitude >> 10, magnitude & 0x3FF
+    return sign * (math.ldexp(fraction, -24) if exponent == 0 else math.ldexp(1024 + fraction, exponent - 25))
+
+
+def bin_values(bin_: int, bits: int) -> tuple[float, float]:
+    """The least and the greatest fp16 value that fall into a bin; NaN where the bin holds no number at that end.
+
+    A float32 score lies in the bin when it *rounds* to a value in this closed range.
+    """
+    shift = 16 - bits
+    return half_key_value(bin_ << shift), half_key_value((bin_ << shift) + (1 << shift) - 1)

@@ -1,0 +1,76 @@
+"""The exact selection, and differences between selections as multisets of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from workbench.numeric.keys import value_keys
+
+
+def exact_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
+    """Indices of the k best scores, best first, ties to the smaller index.
+
+    Args:
+        scores: [n], float32, bfloat16 or float16, on any device.
+        k: at least 1.
+
+    Returns:
+        int64 [min(k, n)] on the device of ``scores``. NaN ranks above +inf whatever its sign; -0.0 equals +0.0.
+    """
+    keys = value_keys(scores)
+    k = min(k, keys.numel())
+    if k == 0:
+        return torch.empty(0, dtype=torch.int64, device=scores.device)
+    cut = torch.topk(keys, k, sorted=False).values.min()
+    better = torch.nonzero(keys > cut).flatten()
+    ties = torch.nonzero(keys == cut).flatten()[: k - better.numel()]
+    order = torch.sort(keys[better], descending=True, stable=True).indices
+    return torch.cat([better[order], ties])
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What a selection lacks of the exact one and what it holds instead, as multisets of values.
+
+    Attributes:
+        lost: indices of exact winners whose values the selection lacks, best first, int64.
+        kept: indices the selection holds in their place, best first, int64 (fewer than ``lost`` if it is short).
+
+    Among equal values it is undetermined which member is lost; the ones that the selection does not hold, the greater
+    indices first, are named.
+    """
+
+    lost: torch.Tensor
+    kept: torch.Tensor
+
+
+def difference(scores: torch.Tensor, exact: torch.Tensor, selected: torch.Tensor) -> Difference:
+    """Multiset difference of two index sets over one row.
+
+    Args:
+        scores: [n]. exact, selected: int64 indices into it, each without repeats.
+    """
+    keys = value_keys(scores)
+    return Difference(
+        lost=_surplus(keys, exact, selected),
+        kept=_surplus(keys, selected, exact),
+    )
+
+
+def _surplus(keys: torch.Tensor, mine: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Members of ``mine`` whose values ``other`` holds too few of, best first."""
+    only = mine[~torch.isin(mine, other)]
+    spare = other[~torch.isin(other, mine)]  # each of these stands in for one equal value of ``only``
+    values, inverse = torch.unique(torch.cat([keys[only], keys[spare]]), return_inverse=True)
+    covered = torch.bincount(inverse[only.numel() :], minlength=values.numel())
+    # Rank each of ``only`` among its equals, smaller index first: the first ``covered`` are stood in for.
+    order = torch.argsort(only)
+    order = order[torch.sort(inverse[: only.numel()][order], stable=True).indices]
+    groups = inverse[: only.numel()][order]
+    starts = torch.searchsorted(groups, torch.arange(values.numel(), device=groups.device))
+    rank = torch.arange(groups.numel(), device=groups.device) - starts[groups]
+    surplus = only[order][rank >= covered[groups]]
+    surplus = surplus.sort().values
+    return surplus[torch.sort(keys[surplus], descending=True, stable=True).indices]

@@ -1,0 +1,164 @@
+"""The data that describes a path: models, routing, risk, docs and the capacity lines of the figures follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Literal
+
+
+class Determinism(Enum):
+    """What repeated calls on one input promise for the *set* of winners (CUB's levels)."""
+
+    NOT_GUARANTEED = "not_guaranteed"
+    RUN_TO_RUN = "run_to_run"
+    GPU_TO_GPU = "gpu_to_gpu"
+
+
+class TieBreak(Enum):
+    """Which of equal scores at the cut are taken."""
+
+    UNSPECIFIED = "unspecified"
+    PREFER_SMALLER_INDEX = "prefer_smaller_index"
+    PREFER_LARGER_INDEX = "prefer_larger_index"
+
+
+class OutputOrdering(Enum):
+    """In which sequence the winners are returned."""
+
+    UNSORTED = "unsorted"
+    SORTED = "sorted"
+    STABLE_SORTED = "stable_sorted"
+
+
+class Evidence(Enum):
+    """What a description rests on."""
+
+    OBSERVED = "observed on released ops"
+    READ = "read in the source, not observed"
+    REPORTED = "taken from public reports"
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a path promises, in CUB's words, and what it does with NaN."""
+
+    determinism: Determinism = Determinism.NOT_GUARANTEED
+    tie_break: TieBreak = TieBreak.UNSPECIFIED
+    output_ordering: OutputOrdering = OutputOrdering.UNSORTED
+    nan: str = ""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The fixed on-chip memory that holds the members of the threshold bin.
+
+    Attributes:
+        capacity: how many members it holds; ``"k"`` where it holds as many as winners are asked for.
+        whole_bin: whether members pass through the buffer even when all of them are winners. Paths that test
+            ``count > k`` first send such a bin straight to the output, so that nothing can be dropped.
+    """
+
+    capacity: int | Literal["k"]
+    whole_bin: bool = False
+
+    def slots(self, k: int) -> int:
+        """Capacity in scores for a call with this k."""
+        return k if self.capacity == "k" else self.capacity
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A version of a path: ``stock`` as released with its fault, or a named repair.
+
+    Attributes:
+        lossless: whether it returns the k best of every row without NaN.
+        modelled: whether the ``model`` engine can run it.
+        evidence: what the description rests on. note: one sentence.
+    """
+
+    name: str
+    lossless: bool
+    modelled: bool
+    evidence: Evidence
+    note: str
+
+
+Family = Literal["identity", "stash", "register", "radix", "opaque"]
+
+
+@dataclass(frozen=True)
+class Path:
+    """One selection algorithm behind an op.
+
+    Attributes:
+        name: as in ``vllm.histogram_256``. summary: one sentence.
+        family: the shared model. ``identity`` takes every score of a row no longer than k; ``stash`` buffers the
+            threshold bin's indices and refines them by exact bytes; ``register`` keeps the row in registers and buffers
+            ties; ``radix`` compares exact keys only; ``opaque`` has no model yet.
+        source: upstream file and function. releases: where it is found, in words. references: public threads.
+        key_bits: bits of the coarse key; ``None`` without one. buffer: its candidate buffer; ``None`` without one.
+        digits: bits of each exact refinement digit, from the top.
+        ks: the k it takes; ``None`` for any. longer_than, up_to: a row's length must be above the one and not above
+            the other; ``"k"`` for the call's k, ``None`` for no bound.
+        dtypes: score dtypes it takes.
+        arrival_unit: how many consecutive scores reach the buffer together.
+        ranked_ties: up to how many buffered members are ranked by (value, smaller index) instead of by arrival.
+        contract, variants, evidence.
+    """
+
+    name: str
+    summary: str
+    family: Family
+    source: str
+    releases: str
+    references: tuple[str, ...] = ()
+    key_bits: int | None = None
+    buffer: Buffer | None = None
+    digits: tuple[int, ...] = ()
+    ks: tuple[int, ...] | None = None
+    longer_than: int | Literal["k"] | None = None
+    up_to: int | Literal["k"] | None = None
+    dtypes: tuple[str, ...] = ("float32",)
+    arrival_unit: Literal["element", "warp"] = "element"
+    ranked_ties: int = 0
+    contract: Contract = Contract()
+    variants: tuple[Variant, ...] = ()
+    evidence: Evidence = Evidence.OBSERVED
+
+    @property
+    def system(self) -> str:
+        """The serving engine the path belongs to."""
+        return self.name.split(".", 1)[0]
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; KeyError if the path has none."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise KeyError(name)
+
+    def unmet(self, *, k: int, length: int, dtype: str) -> list[str]:
+        """Every condition of the path that a row does not meet, in words; empty if it takes the row."""
+        reasons = []
+        if dtype not in self.dtypes:
+            reasons.append(f"scores are {dtype}, the path takes {' or '.join(self.dtypes)}")
+        if self.ks is not None and k not in self.ks:
+            reasons.append(f"k is {k}, the path takes {_one_of(self.ks)}")
+        low = k if self.longer_than == "k" else self.longer_than
+        high = k if self.up_to == "k" else self.up_to
+        if low is not None and length <= low:
+            reasons.append(f"length {length} is not above {low}" + (" (k)" if self.longer_than == "k" else ""))
+        if high is not None and length > high:
+            reasons.append(f"length {length} is above {high}" + (" (k)" if self.up_to == "k" else ""))
+        return reasons
+
+    def scaled(self, capacity: int) -> Path:
+        """The same algorithm with another capacity and no bounds on k and length, small enough to enumerate."""
+        if self.buffer is None:
+            return replace(self, ks=None, longer_than="k", up_to=None)
+        return replace(self, buffer=replace(self.buffer, capacity=capacity), ks=None, longer_than="k", up_to=None)
+
+
+def _one_of(ks: tuple[int, ...]) -> str:
+    return " or ".join([", ".join(map(str, ks[:-1])), str(ks[-1])]) if len(ks) > 1 else str(ks[0])

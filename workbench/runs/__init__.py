@@ -1,0 +1,1 @@
+"""Paths × engines × rows: runs and their reports."""

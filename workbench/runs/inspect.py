@@ -1,0 +1,100 @@
+"""Everything the faces show of one row: its route, the risk on every path, what the judged paths return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.analysis.risk import Risk, census
+from workbench.capture.row import Row
+from workbench.paths.routing import Route
+from workbench.paths.selection import Selection
+from workbench.runs.case import Case
+from workbench.runs.report import Result, line_loses
+from workbench.runs.run import REACHED, run_case
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """One row, inspected.
+
+    Attributes:
+        row, k: what was inspected. exact: the reference's selection.
+        route: where the op sends the row; ``None`` where op, release or device is not known.
+        judged: ``"reached"``, or the glob of the paths that were judged. judged_because: why those.
+        results: of the judged paths, by the model. recorded: of the recorded selection, if the capture holds one.
+        census: the risk on every path, judged or not.
+    """
+
+    row: Row
+    k: int
+    exact: Selection
+    route: Route | None
+    judged: str
+    judged_because: str
+    results: tuple[Result, ...]
+    recorded: Result | None
+    census: tuple[Risk, ...]
+
+    @property
+    def every(self) -> tuple[Result, ...]:
+        """The judged paths' results and the recorded one."""
+        return self.results if self.recorded is None else (*self.results, self.recorded)
+
+    @property
+    def finding(self) -> bool:
+        """Whether a judged path, or the recorded selection, is lossy, invalid or not safe."""
+        return any(line_loses(result.line) for result in self.every)
+
+    @property
+    def worst(self) -> Result | None:
+        """The result with the greatest damage; ``None`` if nothing was judged."""
+        return max(self.every, key=damage, default=None)
+
+
+def damage(result: Result) -> tuple[bool, int, float]:
+    """How bad a result is, for sorting: invalid first, then values missing, then expected to be missing."""
+    line = result.line
+    return line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0
+
+
+def inspect_row(
+    row: Row,
+    *,
+    paths: str | None = None,
+    op: str | None = None,
+    release: str | None = None,
+    device: str | None = None,
+    seed: int = 0,
+    k: int | None = None,
+) -> Inspection:
+    """Inspect one row.
+
+    Args:
+        row: the row. paths: a glob of paths to judge; by default the path that the row reaches where op, release and
+            device are known and decide it, else every path.
+        op, release, device, k: those of the call where not given. seed: of the arrival order.
+    """
+    case = Case(row, op, release, device, k)
+    judged, because = _judged(paths, case)
+    recorded = run_case(case, engine="recorded")[0] if row.indices is not None else None
+    return Inspection(
+        row=row,
+        k=case.k,
+        exact=case.exact,
+        route=case.route,
+        judged=judged,
+        judged_because=because,
+        results=tuple(run_case(case, paths=judged, seed=seed)),
+        recorded=recorded,
+        census=tuple(census(case.profile)),
+    )
+
+
+def _judged(paths: str | None, case: Case) -> tuple[str, str]:
+    if paths is not None:
+        return paths, "as asked"
+    if not case.unrouted:
+        return REACHED, "the path that the op sends the row to"
+    if case.route is not None and case.route.refused:
+        return REACHED, "the op refuses the row"
+    return "*", f"every path, since {case.unrouted}"

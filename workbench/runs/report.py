@@ -1,0 +1,119 @@
+"""Reports: one line for each row, path, variant, engine and repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from workbench.analysis.risk import Risk
+from workbench.analysis.verdict import Verdict
+from workbench.paths.selection import Selection
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a report; ``None`` means unknown or not applicable.
+
+    ``reached`` tells whether the op sends this row to this path. ``refused`` holds every reason why the engine did not
+    run the row there; the verdict's fields are then ``None``. The other fields are those of ``Verdict`` and ``Risk``.
+    """
+
+    capture: str
+    row: int
+    op: str | None
+    release: str | None
+    path: str | None
+    variant: str | None
+    engine: str
+    repeat: int
+    reached: bool | None
+    k: int
+    length: int
+    dtype: str
+    refused: str | None = None
+    verdict: str | None = None
+    missing: int | None = None
+    recall: float | None = None
+    max_score_gap: float | None = None
+    duplicates: int | None = None
+    out_of_range: int | None = None
+    unwritten: int | None = None
+    short: int | None = None
+    threshold_bin: int | None = None
+    population: int | None = None
+    capacity: int | None = None
+    above: int | None = None
+    need: int | None = None
+    risk: str | None = None
+    p_clean: float | None = None
+    expected_missing: float | None = None
+
+
+COLUMNS = tuple(field.name for field in fields(Line))
+_OF_VERDICT = ("missing", "recall", "max_score_gap", "duplicates", "out_of_range", "unwritten", "short")
+_OF_RISK = ("threshold_bin", "population", "capacity", "above", "need", "p_clean", "expected_missing")
+
+
+def verdict_fields(verdict: Verdict) -> dict[str, object]:
+    """The fields of a line that a verdict fills."""
+    return {"verdict": verdict.kind} | {name: getattr(verdict, name) for name in _OF_VERDICT}
+
+
+def risk_fields(risk: Risk) -> dict[str, object]:
+    """The fields of a line that a risk fills."""
+    return {"risk": risk.level} | {name: getattr(risk, name) for name in _OF_RISK}
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A line with what it was made from, for pictures: not kept in tables."""
+
+    line: Line
+    selection: Selection | None = None
+    verdict: Verdict | None = None
+    risk: Risk | None = None
+
+
+class Report:
+    """The lines of a run, in the order of rows, paths, variants and repeats."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.lines = lines
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self.lines)
+
+    @property
+    def loses(self) -> bool:
+        """Whether any line is lossy or invalid, or any row is not safe where it was judged."""
+        return any(line_loses(line) for line in self.lines)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line a row, path, variant, engine and repeat; columns as in ``Line``, integers nullable."""
+        import pandas as pd
+
+        frame = pd.DataFrame([vars(line) for line in self.lines], columns=list(COLUMNS))
+        for field in fields(Line):
+            if str(field.type).startswith("int"):
+                frame[field.name] = frame[field.name].astype("Int64")
+            elif str(field.type).startswith("bool"):
+                frame[field.name] = frame[field.name].astype("boolean")
+            elif str(field.type).startswith("float"):
+                frame[field.name] = frame[field.name].astype("float64")
+        return frame
+
+    def to_records(self) -> list[dict[str, object]]:
+        """The lines as dictionaries, in order."""
+        return [dict(vars(line)) for line in self.lines]
+
+
+def line_loses(line: Line) -> bool:
+    """Whether a line is a finding: a selection that is lossy or invalid, or a risk that is not ``safe``."""
+    return line.verdict in ("lossy", "invalid") or line.risk in ("at risk", "certain")

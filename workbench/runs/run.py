@@ -1,0 +1,142 @@
+"""Run selectors on rows and judge what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from workbench.analysis.risk import Risk, risk
+from workbench.analysis.verdict import judge
+from workbench.capture.row import Row
+from workbench.engines.base import Engine, Task
+from workbench.engines.registry import get_engine
+from workbench.errors import UsageError
+from workbench.paths.arrival import Arrival
+from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.spec import Path, Variant
+from workbench.runs.case import Case
+from workbench.runs.report import Line, Report, Result, risk_fields, verdict_fields
+
+REACHED = "reached"
+STOCK = "stock"
+
+
+def run(
+    rows: Row | Iterable[Row],
+    paths: str = REACHED,
+    variants: str = STOCK,
+    op: str | None = None,
+    release: str | None = None,
+    device: str | None = None,
+    engine: str = "model",
+    repeats: int = 1,
+    seed: int = 0,
+    k: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Run paths on rows beside the exact reference.
+
+    Args:
+        rows: a capture, rows, or one row.
+        paths: a glob over path names, or ``"reached"``: each row on the path that the op sends it to.
+        variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
+        op, release, device: those of the capture where not given.
+        engine: ``model`` or ``recorded``.
+        repeats: runs of each; repeat i has the arrival order of seed + i.
+        k: winners wanted; the calls' where not given.
+        progress: called with the number of rows done.
+
+    Raises:
+        UsageError: an unknown name, or ``"reached"`` without op, release and device.
+        CaptureError: a row that cannot be read.
+    """
+    lines: list[Line] = []
+    for done, row in enumerate([rows] if isinstance(rows, Row) else rows, 1):
+        case = Case(row, op, release, device, k)
+        results = run_case(case, paths=paths, variants=variants, engine=engine, repeats=repeats, seed=seed)
+        lines += [result.line for result in results]
+        if progress is not None:
+            progress(done)
+    return Report(lines)
+
+
+def run_case(
+    case: Case,
+    *,
+    paths: str = REACHED,
+    variants: str = STOCK,
+    engine: str = "model",
+    repeats: int = 1,
+    seed: int = 0,
+) -> list[Result]:
+    """Run paths on one row and keep what the lines were made from; arguments as for ``run``."""
+    if repeats < 1:
+        raise UsageError(f"repeats is {repeats}; it must be at least 1")
+    how = get_engine(engine)
+    if paths == REACHED and how.runs_paths and case.route is None:
+        raise UsageError(f"{case.unrouted}: give them, or choose paths by a glob as in 'vllm.*'")
+    results = []
+    for path, variant in _plan(case, paths, variants, how):
+        found = risk(case.profile, path, variant) if path is not None else None
+        for repeat in range(1 if how.repeatable else repeats):
+            results.append(_run_one(case, how, path, variant, found, repeat, seed))
+    return results
+
+
+def _plan(case: Case, paths: str, variants: str, engine: Engine) -> Iterator[tuple[Path | None, Variant | None]]:
+    """The paths and variants to run; (None, None) for a row that no path is known for."""
+    if paths == REACHED:
+        taken = case.route
+        if taken is None or taken.path is None or taken.variant is None:
+            yield None, None
+            return
+        path = get_path(taken.path)
+        yield from _matching([path], taken.variant if variants == STOCK else variants)
+        return
+    if not engine.runs_paths:
+        raise UsageError(f"the {engine.name} engine stands for the op as a whole; use paths='reached' with it")
+    yield from _matching(find_paths(paths), variants)
+
+
+def _matching(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, Variant]]:
+    every = [(path, variant) for path in paths for variant in path.variants]
+    found = [pair for pair in every if fnmatchcase(pair[1].name, pattern)]
+    if not found:
+        names = ", ".join(dict.fromkeys(variant.name for _, variant in every))
+        raise UsageError(f"no variant matches {pattern!r}; known here: {names}")
+    yield from found
+
+
+def _run_one(
+    case: Case, engine: Engine, path: Path | None, variant: Variant | None, found: Risk | None, repeat: int, seed: int
+) -> Result:
+    unit = path.arrival_unit if path is not None else "element"
+    task = Task(case.row, case.k, Arrival("random", unit, seed + repeat), path, variant.name if variant else STOCK)
+    about: dict[str, object] = {
+        "capture": case.row.capture,
+        "row": case.row.index,
+        "op": case.op,
+        "release": case.release,
+        "path": path.name if path else None,
+        "variant": variant.name if variant else None,
+        "engine": engine.name,
+        "repeat": repeat,
+        "reached": _reached(case, path),
+        "k": case.k,
+        "length": case.row.length,
+        "dtype": case.row.dtype,
+    }
+    if found is not None:
+        about |= risk_fields(found)
+    refusals = [case.unrouted] if path is None and engine.runs_paths else engine.refusals(task)
+    if refusals:
+        return Result(Line(**about, refused="; ".join(refusals)), risk=found)  # type: ignore[arg-type]
+    selection = engine.select(task)
+    verdict = judge(case.row.valid, case.exact.indices, selection.indices)
+    return Result(Line(**about, **verdict_fields(verdict)), selection, verdict, found)  # type: ignore[arg-type]
+
+
+def _reached(case: Case, path: Path | None) -> bool | None:
+    if path is None or case.route is None or case.route.path is None:
+        return None
+    return case.route.path == path.name
