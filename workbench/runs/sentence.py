@@ -55,9 +55,10 @@ def result_sentence(result: Result) -> str:
 def _why(risk: Risk | None, lead: str) -> str:
     if risk is None or risk.capacity is None or not risk.breach:
         return ""
+    dropped = (risk.population or 0) - risk.capacity
     return (
         f"{lead}{risk.population} scores share the threshold bin {risk.threshold_bin} and the buffer holds "
-        f"{risk.capacity}, so {(risk.population or 0) - risk.capacity} were dropped as they arrived"
+        f"{risk.capacity}, so {dropped} {'was' if dropped == 1 else 'were'} dropped, the last to arrive"
     )
 
 

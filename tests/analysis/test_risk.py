@@ -1,0 +1,105 @@
+"""Risk at real capacities: the boundaries that public reports give, ties, NaN and refusals."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from workbench.analysis.risk import Risk, RowProfile, census, risk
+from workbench.paths.catalog import get_path
+
+
+def one_bin(population: int, length: int, above: int = 0) -> torch.Tensor:
+    """``population`` distinct neighbours of 1.0 over a low floor."""
+    scores = torch.full((length,), -3.0)
+    near = (torch.arange(1, population + 1, dtype=torch.int32) + 0x3F800000).view(torch.float32)
+    scores[torch.randperm(length, generator=torch.Generator().manual_seed(0))[:population]] = near
+    scores[scores == -3.0] = torch.cat([torch.full((above,), 9.0), torch.full((length - population - above,), -3.0)])
+    return scores
+
+
+def of(path: str, scores: torch.Tensor, k: int = 512, dtype: str = "float32") -> Risk:
+    return risk(RowProfile(scores, dtype, k), get_path(path))
+
+
+@pytest.mark.parametrize(
+    ("path", "capacity", "length"),
+    [
+        ("vllm.histogram_2048", 3708, 8192),
+        ("vllm.histogram_256", 4096, 20000),
+        ("vllm.histogram_4096", 512, 20000),
+        ("vllm.filtered", 16384, 40000),
+    ],
+)
+def test_the_capacity_itself_is_safe_and_one_more_is_not(path: str, capacity: int, length: int) -> None:
+    clean, breach = of(path, one_bin(capacity, length)), of(path, one_bin(capacity + 1, length))
+    assert (clean.level, clean.breach, clean.population) == ("safe", False, capacity)
+    assert (breach.level, breach.breach, breach.population) == ("at risk", True, capacity + 1)
+    # One of the members is dropped: the chance that it is one of the 512 winners.
+    assert breach.p_clean == pytest.approx(1 - 512 / (capacity + 1))
+    assert breach.expected_missing == pytest.approx(512 / (capacity + 1))
+    assert (breach.least_missing, breach.most_missing) == (0, 1)
+
+
+def test_sglang_takes_k_2048_only() -> None:
+    assert of("sglang.fast_topk", one_bin(4097, 20000), 512).refused == ("k is 512, the path takes 2048",)
+    assert of("sglang.fast_topk", one_bin(4097, 20000), 2048).expected_missing == pytest.approx(2048 / 4097)
+
+
+def test_the_published_boundary_at_16385() -> None:
+    """U[1.0, 1.245) has every score in one 8-bit bin; a public report counts shifted positions, not losses."""
+    uniform = 1.0 + 0.245 * torch.rand(16385, generator=torch.Generator().manual_seed(1))
+    found = of("vllm.filtered", uniform, 2048)
+    assert (found.population, found.level, found.most_missing) == (16385, "at risk", 1)
+
+
+def test_a_plateau_of_zeros_overflows_without_losing() -> None:
+    scores = torch.zeros(8000)
+    scores[:100] = torch.linspace(1, 2, 100)
+    found = of("vllm.histogram_2048", scores, 512)
+    assert (found.breach, found.level, found.expected_missing) == (True, "safe", 0.0)
+
+
+def test_order_correlation_marks_rows_that_fall_along_the_row() -> None:
+    falling = torch.arange(806736, 806736 - 4096, -1, dtype=torch.float32)
+    found = of("vllm.histogram_2048", falling)
+    assert found.order_correlation == pytest.approx(-1)
+    assert found.population == 4096
+    assert found.most_missing == 388
+    shuffled = falling[torch.randperm(4096, generator=torch.Generator().manual_seed(0))]
+    assert abs(of("vllm.histogram_2048", shuffled).order_correlation) < 0.1
+
+
+def test_nan() -> None:
+    scores = torch.linspace(0, 1, 40000)
+    assert of("vllm.radix", scores).level == "safe"
+    scores[3] = math.nan
+    assert of("vllm.radix", scores).level == "safe"
+    scores[4] = -math.nan
+    lost = of("vllm.radix", scores)
+    assert (lost.level, lost.least_missing, lost.most_missing, lost.p_clean) == ("certain", 1, 1, 0.0)
+    unknown = of("vllm.per_row", scores)
+    assert unknown.level is None
+    assert "holds 2 NaN" in unknown.note
+    many = torch.cat([torch.full((6000,), math.nan), torch.rand(20000)])
+    assert of("vllm.filtered", many).level == "safe"
+    assert of("vllm.histogram_256", many).level == "safe"
+
+
+def test_refusals_give_every_reason_and_the_population_where_it_can_be_counted() -> None:
+    found = of("vllm.histogram_2048", one_bin(5000, 20000), 100)
+    assert found.refused == (
+        "k is 100, the path takes 512, 1024 or 2048",
+        "length 20000 is above 8192",
+    )
+    assert (found.level, found.population, found.capacity, found.breach) == (None, 5000, 3708, True)
+    half = of("vllm.filtered", torch.ones(40000, dtype=torch.bfloat16), 512, "bfloat16")
+    assert half.refused == ("scores are bfloat16, the path takes float32",)
+    assert half.population is None
+
+
+def test_a_census_covers_every_path_whatever_the_row() -> None:
+    for scores in (torch.empty(0), torch.zeros(1), torch.full((5000,), -math.inf), torch.full((600,), math.nan)):
+        assert len(census(RowProfile(scores, "float32", 512))) == 10

@@ -1,0 +1,42 @@
+"""Histograms and thresholds against plain counting."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.numeric.histogram import half_histogram, locate
+from workbench.numeric.keys import coarse_keys
+
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 65519.0, 65520.0, -65520.0, 1.0, 1.2498, -1.0, 2e-8]
+ROWS = st.lists(st.one_of(st.sampled_from(SPECIAL), st.floats(width=32)), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize("bits", [8, 10, 11, 12])
+@given(values=ROWS)
+def test_bins_members_and_above_are_those_of_the_keys(bits: int, values: list[float]) -> None:
+    scores = torch.tensor(values, dtype=torch.float32)
+    scores[scores.isnan()] = torch.copysign(scores[scores.isnan()], torch.tensor(values[0] if values[0] else 1.0))
+    row, keys = half_histogram(scores), coarse_keys(scores, bits)
+    assert torch.equal(row.bins(bits), torch.bincount(keys, minlength=1 << bits))
+    assert row.nan == int(scores.isnan().sum())
+    for bin_ in keys.unique().tolist():
+        assert torch.equal(row.members(bin_, bits), torch.nonzero(keys == bin_).flatten())
+        assert torch.equal(row.above(bin_, bits), torch.nonzero(keys > bin_).flatten())
+        assert row.values(bin_, bits).numel() == int((keys == bin_).sum())
+
+
+@given(values=ROWS, data=st.data())
+def test_the_threshold_bin_holds_the_kth_largest(values: list[float], data: st.DataObject) -> None:
+    scores = torch.tensor(values, dtype=torch.float32)
+    k = data.draw(st.integers(1, len(values)))
+    keys = coarse_keys(scores, 8)
+    at = locate(half_histogram(scores).bins(8), k)
+    assert at.bin == int(keys.sort(descending=True).values[k - 1])
+    assert at.above == int((keys > at.bin).sum()) < k
+    assert at.population == int((keys == at.bin).sum())
+    assert 1 <= at.need == k - at.above <= at.population

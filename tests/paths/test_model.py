@@ -1,0 +1,112 @@
+"""The models on rows of real size: exact where nothing is dropped, and telemetry that adds up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from workbench.analysis.reference import reference
+from workbench.analysis.verdict import judge
+from workbench.capture.row import Row
+from workbench.errors import UsageError
+from workbench.paths.arrival import Arrival
+from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.model import run_model
+from workbench.paths.selection import Selection
+from workbench.paths.spec import Path
+
+MODELLED = [path for path in find_paths() if path.variant("stock").modelled and path.family != "identity"]
+ORDERS = [
+    Arrival("index"),
+    Arrival("reverse"),
+    Arrival("random", "element", 7),
+    Arrival("random", "warp", 7),
+    Arrival("reverse", "warp"),
+]
+
+
+def length_for(path: Path) -> int:
+    return 40000 if path.name == "vllm.radix" else 20000 if path.name != "vllm.histogram_2048" else 8000
+
+
+def run(path: Path, scores: torch.Tensor, arrival: Arrival, k: int = 2048) -> tuple[Selection, str, int]:
+    selection = run_model(path, scores, k, arrival)
+    verdict = judge(scores, reference(Row(scores, scores.numel()), k).indices, selection.indices)
+    return selection, verdict.kind, verdict.missing
+
+
+@pytest.mark.parametrize("arrival", ORDERS, ids=lambda order: f"{order.kind}-{order.unit}")
+@pytest.mark.parametrize("path", MODELLED, ids=lambda path: path.name)
+def test_normal_scores_are_selected_exactly(path: Path, arrival: Arrival) -> None:
+    scores = torch.randn(length_for(path), generator=torch.Generator().manual_seed(1))
+    assert run(path, scores, arrival)[1:] == ("exact", 0)
+
+
+@pytest.mark.parametrize("path", MODELLED, ids=lambda path: path.name)
+def test_equal_scores_are_ties_never_losses(path: Path) -> None:
+    scores = torch.ones(length_for(path))
+    assert run(path, scores, Arrival("random", seed=3))[1:] == ("ties", 0)
+    assert run(path, scores, Arrival("index"))[1:] == ("exact", 0)
+
+
+@pytest.mark.parametrize("path", [path for path in MODELLED if path.buffer], ids=lambda path: path.name)
+def test_telemetry_adds_up_where_the_buffer_overflows(path: Path) -> None:
+    k, capacity = 2048, path.buffer.slots(2048)
+    population, length = capacity + 100, 2 * capacity + 4000
+    scores = torch.full((length,), -3.0)
+    near_one = torch.arange(1, population + 1, dtype=torch.int32) + 0x3F800000
+    where = torch.randperm(length, generator=torch.Generator().manual_seed(2))
+    scores[where[:population]] = near_one.view(torch.float32)
+    scores[where[population : population + 48]] = 9.0
+    selection, kind, missing = run(path, scores, Arrival("random", seed=5))
+    seen = selection.telemetry
+    assert (seen.above, seen.population, seen.need, seen.capacity) == (48, population, k - 48, capacity)
+    assert int(seen.histogram.sum()) == length
+    assert int(seen.histogram[seen.threshold_bin]) == population
+    assert int(seen.histogram[seen.threshold_bin + 1 :].sum()) == 48
+    assert (seen.buffered, seen.stored, seen.dropped.numel()) == (True, capacity, 100)
+    # What was lost is what was dropped of the exact winners.
+    winners = reference(Row(scores, length), k).indices.long()
+    assert missing == int(torch.isin(winners, seen.dropped).sum()) > 0
+    assert kind == "lossy"
+    for before, after in zip(seen.passes, seen.passes[1:], strict=False):
+        assert after.seen == before.kept
+        assert after.need == before.need - before.above
+    if seen.passes:
+        assert (seen.passes[0].seen, seen.passes[0].need) == (capacity, k - 48)
+
+
+def test_radix_ranks_a_signed_nan_below_everything() -> None:
+    scores = torch.linspace(0, 1, 40000)
+    scores[5] = -math.nan
+    scores[6] = math.nan
+    selection = run_model(get_path("vllm.radix"), scores, 512, Arrival("index"))
+    assert 5 not in selection.indices.tolist()
+    assert 6 in selection.indices.tolist()
+    assert judge(scores, reference(Row(scores, 40000), 512).indices, selection.indices).missing == 1
+
+
+def test_a_path_without_a_model_says_so() -> None:
+    with pytest.raises(UsageError, match=r"vllm\.sampled stock has no model"):
+        run_model(get_path("vllm.sampled"), torch.zeros(4096), 512, Arrival())
+
+
+def test_arrival_orders_are_orders_of_the_whole_row() -> None:
+    everything, some = torch.arange(100), torch.arange(0, 100, 3)
+    for arrival in ORDERS:
+        whole = arrival.sort(everything, 100)
+        assert sorted(whole.tolist()) == everything.tolist()
+        assert arrival.sort(some, 100).tolist() == [i for i in whole.tolist() if i % 3 == 0]
+    warps = Arrival("random", "warp", 1).sort(torch.arange(128), 128).view(4, 32)
+    assert (warps.diff() == 1).all()
+    assert (
+        Arrival("random", seed=1).sort(everything, 100).tolist()
+        != Arrival("random", seed=2).sort(everything, 100).tolist()
+    )
+
+
+def test_an_explicit_order_must_be_one() -> None:
+    with pytest.raises(UsageError, match=r"must hold each of 0\.\.2 once"):
+        Arrival("explicit", order=(0, 1, 1)).sort(torch.arange(3), 3)

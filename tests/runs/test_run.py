@@ -1,0 +1,157 @@
+"""Runs, reports and inspections of rows that break a path, and of rows that do not."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+import torch
+
+import workbench as wb
+from workbench.runs.report import COLUMNS
+from workbench.runs.sentence import finding
+
+PLACE = {"op": "vllm.persistent_topk", "release": "vllm==0.26.0", "device": "h200"}
+
+
+def bad_row(population: int = 5000, length: int = 20000, **call: object) -> wb.Row:
+    """``population`` distinct neighbours of 1.0 in one bin, over a low floor."""
+    scores = torch.full((length,), -3.0)
+    near = (torch.arange(1, population + 1, dtype=torch.int32) + 0x3F800000).view(torch.float32)
+    scores[torch.randperm(length, generator=torch.Generator().manual_seed(0))[:population]] = near
+    known = {"k": 2048, "rows": 1, "width": length, "stride": length, "max_seq_len": length} | PLACE | call
+    return wb.Row(scores, length, call=wb.Call(**known), capture="test", index=4)
+
+
+def test_reached_runs_the_path_that_the_op_takes() -> None:
+    report = wb.run(bad_row(), repeats=3)
+    assert [(line.path, line.reached, line.verdict, line.repeat) for line in report] == [
+        ("vllm.histogram_256", True, "lossy", repeat) for repeat in range(3)
+    ]
+    line = report.lines[0]
+    assert (line.population, line.capacity, line.above, line.need) == (5000, 4096, 0, 2048)
+    assert line.risk == "at risk"
+    assert line.expected_missing == pytest.approx(2048 * 904 / 5000)
+    assert line.missing == pytest.approx(line.expected_missing, rel=0.2)
+    assert line.recall == 1 - line.missing / 2048
+    assert report.loses
+
+
+def test_repeats_differ_by_arrival_and_seeds_repeat() -> None:
+    first = [line.missing for line in wb.run(bad_row(), repeats=4, seed=1)]
+    assert len(set(first)) > 1
+    assert first == [line.missing for line in wb.run(bad_row(), repeats=4, seed=1)]
+    assert first[1:] == [line.missing for line in wb.run(bad_row(), repeats=3, seed=2)]
+
+
+def test_a_glob_runs_every_path_and_refused_ones_stay_in_the_report() -> None:
+    report = wb.run(bad_row(), paths="*")
+    by_path = {line.path: line for line in report}
+    assert list(by_path) == [path.name for path in wb.paths()]
+    assert by_path["vllm.histogram_2048"].refused == "length 20000 is above 8192"
+    assert by_path["vllm.histogram_2048"].verdict is None
+    assert by_path["vllm.sampled"].refused == "vllm.sampled stock has no model"
+    assert by_path["vllm.sampled"].risk == "safe"
+    assert by_path["vllm.histogram_256"].reached is True
+    assert by_path["vllm.filtered"].reached is False
+    assert by_path["vllm.filtered"].verdict == "exact"
+
+
+def test_to_pandas_has_the_columns_and_nullable_types() -> None:
+    frame = wb.run(bad_row(), paths="vllm.*").to_pandas()
+    assert tuple(frame.columns) == COLUMNS
+    assert frame["missing"].dtype == "Int64"
+    assert frame["reached"].dtype == "boolean"
+    assert frame["expected_missing"].dtype == "float64"
+    assert pd.isna(frame.loc[frame["path"] == "vllm.sampled", "missing"]).all()
+    assert len(wb.run([]).to_pandas().columns) == len(COLUMNS)
+
+
+def test_the_exact_release_is_safe_and_not_modelled() -> None:
+    (line,) = wb.run(bad_row(), release="vllm==0.33.0")
+    assert (line.variant, line.risk, line.verdict) == ("v0.33.0", "safe", None)
+    assert line.refused == "vllm.histogram_256 v0.33.0 has no model"
+
+
+def test_recorded_selections_are_judged() -> None:
+    row = bad_row()
+    exact = wb.reference(row).indices
+    wrong = exact.clone()
+    wrong[0] = int(torch.argmin(row.scores))
+    for indices, verdict in ((exact, "exact"), (exact.flip(0), "exact"), (wrong, "lossy")):
+        (line,) = wb.run(wb.Row(row.scores, row.length, call=row.call, indices=indices), engine="recorded", repeats=9)
+        assert (line.engine, line.verdict, line.reached) == ("recorded", verdict, True)
+    (line,) = wb.run(row, engine="recorded")
+    assert line.refused == "the capture holds no recorded selection"
+    other = wb.Row(row.scores, row.length, call=row.call, indices=exact[:512])
+    assert wb.run(other, engine="recorded").lines[0].refused == "the recorded selection has 512 slots, k is 2048"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"paths": "nothing.*"}, "no path matches 'nothing"),
+        ({"variants": "mended"}, "no variant matches 'mended'; known here: stock, v0.33.0"),
+        ({"engine": "warp"}, "known engines: model, recorded"),
+        ({"engine": "recorded", "paths": "vllm.*"}, "stands for the op as a whole"),
+        ({"repeats": 0}, "repeats is 0"),
+        ({"device": "h9000"}, "unknown device"),
+    ],
+)
+def test_usage_errors(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(wb.UsageError, match=message):
+        wb.run(bad_row(), **arguments)
+
+
+def test_reached_needs_op_release_and_device() -> None:
+    with pytest.raises(wb.UsageError, match="device not known: give them, or choose paths by a glob"):
+        wb.run(bad_row(device=None))
+
+
+def test_a_route_that_depends_on_unknown_fields_is_a_refused_line() -> None:
+    (line,) = wb.run(bad_row(rows=None))
+    assert line.path is None
+    assert line.refused == "the route depends on rows, which the capture does not say"
+
+
+def test_inspection_judges_the_reached_path_else_every_path() -> None:
+    known = wb.inspect(bad_row())
+    assert known.judged == "reached"
+    assert [result.line.path for result in known.results] == ["vllm.histogram_256"]
+    assert known.finding
+    unknown = wb.inspect(bad_row(device=None))
+    assert (unknown.judged, unknown.judged_because) == ("*", "every path, since device not known")
+    assert unknown.finding
+    assert unknown.worst.line.path == "vllm.histogram_4096"  # 12-bit bins, but room for k only
+    assert not wb.inspect(bad_row(), release="vllm==0.33.0").finding
+    assert not wb.inspect(bad_row(population=4096)).finding
+
+
+def test_ties_are_no_finding() -> None:
+    row = bad_row(device=None)
+    tied = wb.Row(torch.zeros(20000), 20000, call=row.call)
+    found = wb.inspect(tied)
+    assert {result.line.verdict for result in found.results if result.line.refused is None} >= {"ties"}
+    assert not found.finding
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (bad_row(), r"vllm.histogram_256 \(stock\) lost \d+ winners of 2048: 5000 scores share the threshold bin 188"),
+        (bad_row(4096), "vllm.histogram_256 .stock. returned exactly the reference's 2048 winners, under every"),
+        (bad_row(4097), "so 1 was dropped, the last to arrive"),
+        (bad_row(k=100), "The model selection was not run: the op raises on k 100."),
+    ],
+)
+def test_the_sentence(row: wb.Row, expected: str) -> None:
+    assert re.search(expected, finding(wb.inspect(row)))
+
+
+def test_the_sentence_of_a_lucky_arrival_order() -> None:
+    row = bad_row(4097)
+    lucky = next(found for seed in range(20) if not (found := wb.inspect(row, seed=seed)).worst.line.missing)
+    assert "lost nothing" not in finding(lucky)
+    assert "under this arrival order, but it is at risk" in finding(lucky)
+    assert "a random order loses 0.5 on average" in finding(lucky)
