@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import torch
 
 from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram, locate
@@ -111,7 +112,7 @@ class RowProfile:
         """How the threshold bin's members lie around the cut-off value."""
         at = self.threshold(bits)
         if bits not in self._cuts:
-            self._cuts[bits] = _Cut.of(self.half().values(at.bin, bits), at.need)
+            self._cuts[bits] = _Cut.of(self.scores[self.half().members(at.bin, bits)], at.need)
         return self._cuts[bits]
 
 
@@ -139,14 +140,15 @@ class _Cut:
 
 def _rank_correlation(keys: torch.Tensor) -> float:
     """Spearman's correlation of values and positions; 0 where all values are equal."""
-    values, ranks = torch.unique(keys, return_inverse=True)
-    if values.numel() < 2:
+    values = keys.cpu().numpy()
+    order = np.argsort(values)
+    ascending = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
+    if starts.size < 2:
         return 0.0
-    # Tied values share their mean rank.
-    counts = torch.bincount(ranks).to(torch.float64)
-    mean_rank = (counts.cumsum(0) - (counts + 1) / 2)[ranks]
-    both = torch.stack([mean_rank, torch.arange(keys.numel(), dtype=torch.float64, device=keys.device)])
-    return float(torch.corrcoef(both)[0, 1])
+    ends = np.append(starts[1:], order.size)
+    ranks = np.repeat((starts + ends - 1) / 2, ends - starts)  # equal values share their mean rank
+    return float(np.corrcoef(ranks, order)[0, 1])
 
 
 def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Risk:

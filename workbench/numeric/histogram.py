@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from workbench.numeric.keys import half_patterns
 
 HALF_BINS = 1 << 16
+LEAST_NUMBER, GREATEST_NUMBER = 0x03FF, 0xFC00  # ordered fp16 keys of -inf and +inf; beyond them lies NaN
 
 
 @dataclass(frozen=True)
@@ -49,55 +51,42 @@ class HalfHistogram:
 
     def members(self, bin_: int, bits: int) -> torch.Tensor:
         """Indices of the scores in one coarse bin, int64, ascending."""
-        return torch.nonzero(self._within(bin_, bits)).flatten()
-
-    def values(self, bin_: int, bits: int) -> torch.Tensor:
-        """The scores in one coarse bin, in index order."""
-        return self.scores[self._within(bin_, bits)]
+        width = 1 << (16 - bits)
+        return self._with_keys(bin_ * width, (bin_ + 1) * width - 1)
 
     def above(self, bin_: int, bits: int) -> torch.Tensor:
         """Indices of the scores in bins above ``bin_``, int64, ascending."""
-        first = (bin_ + 1) << (16 - bits)
-        if first >= HALF_BINS:
-            return torch.empty(0, dtype=torch.int64, device=self.scores.device)
-        mask = _at_least(self.patterns, first)
-        if self.nan:  # NaN patterns differ between converters; their key is the greatest by definition
-            mask |= torch.isnan(self.scores)
-        return torch.nonzero(mask).flatten()
+        return self._with_keys((bin_ + 1) << (16 - bits), HALF_BINS - 1)
 
-    def _within(self, bin_: int, bits: int) -> torch.Tensor:
-        shift = 16 - bits
-        first, last = bin_ << shift, (bin_ << shift) + (1 << shift) - 1
-        mask = _at_least(self.patterns, first)
-        if last < HALF_BINS - 1:
-            mask &= ~_at_least(self.patterns, last + 1)
-        if self.nan:
+    def _with_keys(self, first: int, last: int) -> torch.Tensor:
+        """Indices of the scores whose ordered fp16 keys are in [first, last], int64, ascending."""
+        # NaN patterns differ between converters and their key is the greatest by definition: never compare them.
+        numbers = range(max(first, LEAST_NUMBER), min(last, GREATEST_NUMBER) + 1)
+        on_cpu = self.patterns.device.type == "cpu"
+        patterns = self.patterns.numpy() if on_cpu else self.patterns  # NumPy is several times faster at this
+        # As signed integers, patterns of positive scores ascend with the score and those of negative ones descend.
+        mask = (patterns >= max(numbers.start - 0x8000, 0)) & (patterns <= numbers.stop - 1 - 0x8000)
+        if numbers.start < 0x8000:
+            mask |= (patterns <= -1 - numbers.start) & (patterns >= -min(numbers.stop, 0x8000))
+        if self.nan and first < HALF_BINS <= last + 1:
             nan = torch.isnan(self.scores)
-            mask = mask | nan if last == HALF_BINS - 1 else mask & ~nan
-        return mask
-
-
-def _at_least(patterns: torch.Tensor, key: int) -> torch.Tensor:
-    """Which int16 fp16 patterns have an ordered key of at least ``key``."""
-    if key >= 0x8000:  # a positive score: signed comparison is the order
-        return patterns >= key - 0x8000
-    # Negative patterns are the int16 values below 0, ascending towards -inf: ordered key = -1 - pattern.
-    return (patterns >= 0) | (patterns <= -1 - key)
+            mask |= nan.numpy() if on_cpu else nan
+        if isinstance(mask, torch.Tensor):
+            return torch.nonzero(mask).flatten()
+        return torch.from_numpy(np.flatnonzero(mask))
 
 
 def half_histogram(scores: torch.Tensor) -> HalfHistogram:
     """Histogram of float32 scores [n] over all 65536 ordered fp16 keys, in one pass over the row."""
     patterns = half_patterns(scores)
-    raw = torch.bincount(patterns.to(torch.int64) + 0x8000, minlength=HALF_BINS)  # 0: pattern 0x8000 (-0.0)
+    raw = torch.bincount(patterns.to(torch.int32).add_(0x8000), minlength=HALF_BINS)  # 0: pattern 0x8000 (-0.0)
     # Negative patterns 0x8000.. ascend with magnitude, so their ordered keys descend from 0x7FFF.
     counts = torch.cat([raw[:0x8000].flip(0), raw[0x8000:]])
-    above_inf = counts[0xFC01:].sum()
-    below_inf = counts[:0x03FF].sum()
-    nan = int(above_inf + below_inf)
+    nan = int(counts[GREATEST_NUMBER + 1 :].sum() + counts[:LEAST_NUMBER].sum())
     if nan:
-        counts[0xFC01:] = 0
-        counts[:0x03FF] = 0
-        counts[0xFFFF] = nan
+        counts[GREATEST_NUMBER + 1 :] = 0
+        counts[:LEAST_NUMBER] = 0
+        counts[-1] = nan
     return HalfHistogram(scores, patterns, counts, nan)
 
 
