@@ -105,7 +105,7 @@ def test_usage_errors(arguments: dict[str, object], message: str) -> None:
 
 
 def test_reached_needs_op_release_and_device() -> None:
-    with pytest.raises(wb.UsageError, match="device not known: give them, or choose paths by a glob"):
+    with pytest.raises(wb.UsageError, match="device not known; give op, release and device, or choose paths"):
         wb.run(bad_row(device=None))
 
 
@@ -126,6 +126,15 @@ def test_inspection_judges_the_reached_path_else_every_path() -> None:
     assert unknown.worst.line.path == "vllm.histogram_4096"  # 12-bit bins, but room for k only
     assert not wb.inspect(bad_row(), release="vllm==0.33.0").finding
     assert not wb.inspect(bad_row(population=4096)).finding
+
+
+def test_a_release_that_a_capture_names_need_not_be_known() -> None:
+    found = wb.inspect(bad_row(release="vllm==0.20.1.dev408"))
+    assert found.route is None
+    assert found.judged == "*"
+    assert "vllm==0.20.1.dev408 was not observed" in found.judged_because
+    with pytest.raises(wb.UsageError, match="was not observed"):
+        wb.inspect(bad_row(), release="vllm==0.20.1.dev408")
 
 
 def test_ties_are_no_finding() -> None:

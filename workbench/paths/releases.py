@@ -48,7 +48,7 @@ def parse_release(text: str, package: str | None = None) -> Release:
         UsageError: another spelling, another package, or a release that was not observed (the message lists those).
     """
     name, separator, version = text.partition("==")
-    if not separator or not name or not all(part.isdigit() for part in version.split(".")):
+    if not separator or not name or not version:
         raise UsageError(f"{text!r} is no release; write it as in vllm==0.26.0")
     if package is not None and name != package:
         raise UsageError(f"release {text!r} is of {name}; the op belongs to {package}")

@@ -74,7 +74,7 @@ def run_case(
         raise UsageError(f"repeats is {repeats}; it must be at least 1")
     how = get_engine(engine)
     if paths == REACHED and how.runs_paths and case.route is None:
-        raise UsageError(f"{case.unrouted}: give them, or choose paths by a glob as in 'vllm.*'")
+        raise UsageError(f"{case.unrouted}; give op, release and device, or choose paths by a glob as in 'vllm.*'")
     results = []
     for path, variant in _plan(case, paths, variants, how):
         found = risk(case.profile, path, variant) if path is not None else None
