@@ -11,6 +11,7 @@ from workbench.errors import UsageError
 from workbench.paths import catalog
 from workbench.paths.devices import Device, get_device
 from workbench.paths.releases import OBSERVED, Release, parse_release
+from workbench.words import listed
 
 KIB = 1024
 
@@ -104,7 +105,7 @@ def _persistent(ask: _Questions, release: Release, device: Device) -> tuple[str,
     version = release.version
     variant = "stock"
     if ask.holds(
-        version >= EXACT_SINCE, f"release {release} is from 0.33.0 on, which lost nothing on any observed row"
+        version >= EXACT_SINCE, f"release {release} ≥ 0.33.0, which lost nothing on any observed row"
     ):
         variant = "v0.33.0"
     k, length = _vllm_k(ask), ask.row.length
@@ -259,7 +260,7 @@ def route(
     given = {"op": op or row.call.op, "release": release or row.call.release, "device": device or row.call.device}
     absent = [name for name, value in given.items() if not value]
     if absent:
-        raise UsageError(f"the capture does not name {' and '.join(absent)}; give {', '.join(absent)}")
+        raise UsageError(f"the capture does not name {listed(absent)}; give {'it' if len(absent) == 1 else 'them'}")
     known_op = get_op(str(given["op"]))
     known_release = parse_release(str(given["release"]), known_op.package)
     known_device = get_device(str(given["device"]))

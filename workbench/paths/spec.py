@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
+from workbench.words import listed
+
 
 class Determinism(Enum):
     """What repeated calls on one input promise for the *set* of winners (CUB's levels)."""
@@ -142,9 +144,9 @@ class Path:
         """Every condition of the path that a row does not meet, in words; empty if it takes the row."""
         reasons = []
         if dtype not in self.dtypes:
-            reasons.append(f"scores are {dtype}, the path takes {' or '.join(self.dtypes)}")
+            reasons.append(f"scores are {dtype}, the path takes {listed(self.dtypes, 'or')}")
         if self.ks is not None and k not in self.ks:
-            reasons.append(f"k is {k}, the path takes {_one_of(self.ks)}")
+            reasons.append(f"k is {k}, the path takes {listed(self.ks, 'or')}")
         low = k if self.longer_than == "k" else self.longer_than
         high = k if self.up_to == "k" else self.up_to
         if low is not None and length <= low:
@@ -158,7 +160,3 @@ class Path:
         if self.buffer is None:
             return replace(self, ks=None, longer_than="k", up_to=None)
         return replace(self, buffer=replace(self.buffer, capacity=capacity), ks=None, longer_than="k", up_to=None)
-
-
-def _one_of(ks: tuple[int, ...]) -> str:
-    return " or ".join([", ".join(map(str, ks[:-1])), str(ks[-1])]) if len(ks) > 1 else str(ks[0])

@@ -12,6 +12,7 @@ from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import Route, get_op, route
 from workbench.paths.selection import Selection
+from workbench.words import listed
 
 
 class Case:
@@ -66,7 +67,7 @@ class Case:
     def _routed(self) -> tuple[Route | None, str]:
         absent = [name for name in ("op", "release", "device") if not getattr(self, name)]
         if absent:
-            return None, f"{' and '.join(absent)} not known"
+            return None, f"{listed(absent)} not known"
         try:
             taken = route(self.row, self.op, self.release, self.device, self.k)
         except UsageError as error:

@@ -1,0 +1,126 @@
+"""Measure what the speed claims rest on and write it to docs/results/bench-cpu.json.
+
+    python tests/bench/bench.py [--output FILE]
+
+Ratios are taken within one run, alternating, best of many: other work on the machine shifts both sides alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+import workbench as wb
+from workbench.analysis.risk import RowProfile, census
+from workbench.paths.catalog import find_paths
+
+ROOT = Path(__file__).parents[2]
+LENGTH, K, ROWS = 262144, 2048, 33
+
+
+def best(*functions: Callable[[], object], rounds: int = 60) -> list[float]:
+    """Least milliseconds of each function over alternating rounds."""
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(rounds):
+        for function, seen in zip(functions, times, strict=True):
+            start = time.perf_counter()
+            function()
+            seen.append((time.perf_counter() - start) * 1e3)
+    return [min(seen) for seen in times]
+
+
+def risk_against_topk() -> dict[str, object]:
+    """Risk on every path that has a model, against torch.topk, on one core."""
+    torch.set_num_threads(1)
+    paths = tuple(path for path in find_paths() if path.variant("stock").modelled)
+    found = []
+    for seed in range(5):
+        row = torch.randn(LENGTH, generator=torch.Generator().manual_seed(seed))
+        risk_ms, topk_ms = best(
+            lambda row=row: census(RowProfile(row, "float32", K), paths), lambda row=row: torch.topk(row, K)
+        )
+        breaches = [risk.path for risk in census(RowProfile(row, "float32", K), paths) if risk.breach]
+        found.append(
+            {
+                "seed": seed,
+                "risk_ms": round(risk_ms, 3),
+                "torch_topk_ms": round(topk_ms, 3),
+                "ratio": round(risk_ms / topk_ms, 3),
+                "breaches": breaches,
+            }
+        )
+    return {
+        "what": f"risk of one normal float32 row of {LENGTH} on {len(paths)} paths, against torch.topk(row, {K}), one core",
+        "rows": found,
+        "worst_ratio": max(row["ratio"] for row in found),
+        "wanted": "at most 1",
+    }
+
+
+def inspect_command() -> dict[str, object]:
+    """`workbench inspect` on a capture of 33 rows, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "normal.safetensors"
+        call = wb.Call(k=K, rows=ROWS, width=LENGTH, stride=LENGTH, max_seq_len=LENGTH)
+        generator = torch.Generator().manual_seed(0)
+        wb.write(file, [wb.Row(torch.randn(LENGTH, generator=generator), LENGTH, call=call) for _ in range(ROWS)])
+        found = {}
+        for name, options in {
+            "every path": [],
+            "reached path": ["--op", "vllm.persistent_topk", "--release", "vllm==0.26.0", "--device", "h200"],
+        }.items():
+            start = time.perf_counter()
+            command = [sys.executable, "-m", "workbench", "inspect", str(file), "--json", *options]
+            done = subprocess.run(command, capture_output=True, check=False)
+            if done.returncode not in (0, 1):
+                sys.exit(done.stderr.decode())
+            found[name] = round(time.perf_counter() - start, 2)
+    return {
+        "what": f"workbench inspect on {ROWS} x {LENGTH}, start-up included",
+        "seconds": found,
+        "wanted": "at most 10",
+    }
+
+
+def processor() -> str:
+    """The processor's name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def main() -> None:
+    """Run the benchmarks, print them and write them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "bench-cpu.json")
+    output = parser.parse_args().output
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "device": f"{processor()}, {os.cpu_count()} cores",
+        "versions": {name: version(name) for name in ("torch", "numpy", "topk-workbench")},
+        "command": "make bench",
+        "risk": risk_against_topk(),
+        "inspect": inspect_command(),
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    print(text, end="")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

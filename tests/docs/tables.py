@@ -1,0 +1,148 @@
+"""Tables of the documentation that follow from code, between ``<!-- table: NAME -->`` and ``<!-- end -->``.
+
+python -m tests.docs.tables          # rewrite them
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import workbench as wb
+from workbench.analysis.risk import Risk, RowProfile, census
+from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS
+from workbench.paths.devices import DEVICES
+from workbench.paths.routing import OPS
+from workbench.paths.spec import Path as Selector
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "docs" / "captures.md", ROOT / "docs" / "paths.md", ROOT / "captures" / "README.md")
+REGION = re.compile(r"(<!-- table: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *[[str(cell) for cell in row] for row in rows]]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def tensors() -> str:
+    """Tensors of the capture format."""
+    return _table(
+        ["tensor", "dtype", "shape", "", "meaning"],
+        [
+            (f"`{t.name}`", ", ".join(t.dtypes), t.shape, "required" if t.required else "optional", t.meaning)
+            for t in TENSORS
+        ],
+    )
+
+
+def call_fields() -> str:
+    """Integers of a call in the capture format."""
+    return _table(["tensor", "meaning"], [(f"`{name}`", meaning) for name, meaning in CALL_FIELDS.items()])
+
+
+def strings() -> str:
+    """Strings of the capture format."""
+    return _table(["string", "meaning"], [(f"`{name}`", meaning) for name, meaning in STRINGS.items()])
+
+
+def paths() -> str:
+    """Every path with its constants."""
+    return _table(
+        ["path", "what it does", "coarse key", "capacity", "k", "length", "stock"],
+        [
+            (
+                f"`{path.name}`",
+                path.summary,
+                f"{path.key_bits} bits" if path.key_bits else "none",
+                path.buffer.capacity if path.buffer else "none",
+                ", ".join(map(str, path.ks)) if path.ks else "any",
+                _lengths(path),
+                "keeps all" if path.variant("stock").lossless else "drops",
+            )
+            for path in wb.paths()
+        ],
+    )
+
+
+def _lengths(path: Selector) -> str:
+    low = f"above {path.longer_than}" if path.longer_than is not None else ""
+    high = f"to {path.up_to}" if path.up_to is not None else ""
+    return " ".join(filter(None, (low, high)))
+
+
+def ops() -> str:
+    """Ops with the releases whose routing is known."""
+    return _table(
+        ["op", "upstream", "releases"],
+        [(f"`{op.name}`", f"`{op.source}`", ", ".join(name.split("==")[1] for name in op.releases)) for op in OPS],
+    )
+
+
+def devices() -> str:
+    """Devices and the numbers that decide."""
+    return _table(
+        ["device", "compute capability", "SMs", "opt-in shared memory, bytes", "numbers"],
+        [
+            (
+                f"`{d.name}`",
+                ".".join(map(str, d.capability)),
+                d.sms,
+                d.optin_bytes,
+                "read off a device" if d.measured else "published",
+            )
+            for d in DEVICES
+        ],
+    )
+
+
+def samples() -> str:
+    """What the samples break, as the analysis computes it for every path that takes the row."""
+    lines = []
+    for file in sorted((ROOT / "captures").glob("*.safetensors")):
+        with wb.open(file) as capture:
+            found = [census(RowProfile(row.valid, row.dtype, row.k)) for row in capture]
+        lines.append((f"`{file.name}`", len(found), _of(found, _loses), _of(found, _ties_only)))
+    return _table(["sample", "rows", "rows that can lose winners", "rows that overflow and lose nothing"], lines)
+
+
+def _of(found: list[list[Risk]], wanted: Callable[[Risk], bool]) -> str:
+    cells = []
+    for path in wb.paths():
+        risks = [risk for row in found for risk in row if risk.path == path.name and wanted(risk)]
+        if risks:
+            worst = max(risk.expected_missing or 0 for risk in risks)
+            mean = f" (mean loss up to {worst:.3g})" if worst else ""
+            cells.append(f"{len(risks)} on `{path.name}`{mean}")
+    return "<br>".join(cells) or "none"
+
+
+def _loses(risk: Risk) -> bool:
+    return risk.level in ("at risk", "certain")
+
+
+def _ties_only(risk: Risk) -> bool:
+    return risk.level == "safe" and risk.breach and risk.buffered
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "tensors": tensors,
+    "call-fields": call_fields,
+    "strings": strings,
+    "paths": paths,
+    "ops": ops,
+    "devices": devices,
+    "samples": samples,
+}
+
+
+def filled(text: str) -> str:
+    """A page with its tables as they should be."""
+    return REGION.sub(lambda m: f"{m[1]}{TABLES[m['name']]()}{m[3]}", text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))
