@@ -62,7 +62,7 @@ def risk_against_topk() -> dict[str, object]:
             }
         )
     return {
-        "what": f"risk of one normal float32 row of {LENGTH} on {len(paths)} paths, against torch.topk(row, {K}), one core",
+        "what": f"risk of a normal float32 row of {LENGTH} on {len(paths)} paths, against torch.topk, k {K}, one core",
         "rows": found,
         "worst_ratio": max(row["ratio"] for row in found),
         "wanted": "at most 1",

@@ -1,0 +1,76 @@
+"""Reference, risk and models on the tensor's own device give what they give on the CPU."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from workbench.analysis.diff import value_diff
+from workbench.analysis.reference import reference
+from workbench.analysis.risk import RowProfile, census
+from workbench.analysis.verdict import judge
+from workbench.capture.row import Row
+from workbench.numeric.keys import half_keys
+from workbench.paths.arrival import Arrival
+from workbench.paths.catalog import find_paths
+from workbench.paths.model import run_model
+
+K = 2048
+
+
+def rows() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    normal = torch.randn(40000, generator=generator)
+    special = normal.clone()
+    special[:5000:7] = 0.0
+    special[1:5000:7] = -0.0
+    special[10], special[11], special[12], special[13] = math.inf, -math.inf, math.nan, -math.nan
+    return {
+        "normal": normal,
+        "special": special,
+        "one bin": 1 + 0.2 * torch.rand(20000, generator=generator),
+        "zeros": torch.relu(normal - 3),
+        "past fp16": torch.arange(80000, 60000, -1, dtype=torch.float32),
+        "nan": torch.full((6000,), math.nan),
+        "short": torch.rand(100, generator=generator),
+    }
+
+
+@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_reference(name: str, dtype: torch.dtype) -> None:
+    scores = rows()[name].to(dtype)
+    row = Row(scores, scores.numel())
+    here = reference(replace(row, scores=scores.cuda()), K).indices
+    assert here.is_cuda
+    assert torch.equal(here.cpu(), reference(row, K).indices)
+
+
+@pytest.mark.parametrize("name", rows())
+def test_census_models_and_verdicts(name: str) -> None:
+    scores = rows()[name]
+    there = scores.cuda()
+    assert census(RowProfile(there, "float32", K)) == census(RowProfile(scores, "float32", K))
+    exact = reference(Row(scores, scores.numel()), K).indices
+    for path in find_paths():
+        refused = path.unmet(k=K, length=scores.numel(), dtype="float32")
+        if refused or not path.variant("stock").modelled:
+            continue
+        arrival = Arrival("random", path.arrival_unit, 5)
+        on_cpu = run_model(path, scores, K, arrival)
+        on_gpu = run_model(path, there, K, arrival)
+        assert on_gpu.indices.is_cuda
+        assert torch.equal(on_gpu.indices.cpu(), on_cpu.indices), path.name
+        verdict, expected = judge(there, exact.cuda(), on_gpu.indices), judge(scores, exact, on_cpu.indices)
+        assert (verdict.kind, verdict.missing) == (expected.kind, expected.missing)
+        # As text, since a NaN in an entry equals nothing.
+        assert str(value_diff(there, exact.cuda(), verdict)) == str(value_diff(scores, exact, expected))
+
+
+def test_half_keys_over_all_binades() -> None:
+    bits = torch.arange(0, 2**32, 65521, dtype=torch.int64).to(torch.int32)
+    scores = bits.view(torch.float32)
+    assert torch.equal(half_keys(scores.cuda()).cpu(), half_keys(scores))
