@@ -45,6 +45,15 @@ def test_repeats_differ_by_arrival_and_seeds_repeat() -> None:
     assert first[1:] == [line.missing for line in wb.run(bad_row(), repeats=3, seed=2)]
 
 
+def test_arrival_orders_by_position() -> None:
+    falling = torch.arange(806736, 806736 - 4096, -1, dtype=torch.float32)
+    call = wb.Call(k=512, rows=1, width=4096, stride=4096, max_seq_len=4096, **PLACE)
+    lost = {order: wb.run(wb.Row(falling, 4096, call=call), arrival=order).lines[0] for order in ("index", "reverse")}
+    assert (lost["index"].missing, lost["reverse"].missing) == (0, 388)  # the best first, or last: the two extremes
+    with pytest.raises(wb.UsageError, match="unknown arrival order 'warp'; known orders: random, index and reverse"):
+        wb.run(bad_row(), arrival="warp")
+
+
 def test_a_glob_runs_every_path_and_refused_ones_stay_in_the_report() -> None:
     report = wb.run(bad_row(), paths="*")
     by_path = {line.path: line for line in report}

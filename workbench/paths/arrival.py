@@ -11,6 +11,8 @@ from workbench.errors import UsageError
 
 WARP = 32
 
+OrderKind = Literal["index", "reverse", "random", "explicit"]
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -22,7 +24,7 @@ class Arrival:
         seed: of a random order. order: the positions in arrival order, for ``explicit``.
     """
 
-    kind: Literal["index", "reverse", "random", "explicit"] = "index"
+    kind: OrderKind = "index"
     unit: Literal["element", "warp"] = "element"
     seed: int = 0
     order: tuple[int, ...] = ()

@@ -104,9 +104,7 @@ def _persistent(ask: _Questions, release: Release, device: Device) -> tuple[str,
     """vllm.persistent_topk: the host picks a kernel for the call, which picks a path by each row's length."""
     version = release.version
     variant = "stock"
-    if ask.holds(
-        version >= EXACT_SINCE, f"release {release} ≥ 0.33.0, which lost nothing on any observed row"
-    ):
+    if ask.holds(version >= EXACT_SINCE, f"release {release} ≥ 0.33.0, which lost nothing on any observed row"):
         variant = "v0.33.0"
     k, length = _vllm_k(ask), ask.row.length
     _float32(ask)

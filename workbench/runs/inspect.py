@@ -10,7 +10,7 @@ from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
 from workbench.runs.case import Case
 from workbench.runs.report import Result, line_loses
-from workbench.runs.run import REACHED, run_case
+from workbench.runs.run import RANDOM, REACHED, run_case
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,7 @@ def inspect_row(
     release: str | None = None,
     device: str | None = None,
     seed: int = 0,
+    arrival: str = RANDOM,
     k: int | None = None,
 ) -> Inspection:
     """Inspect one row.
@@ -72,7 +73,8 @@ def inspect_row(
     Args:
         row: the row. paths: a glob of paths to judge; by default the path that the row reaches where op, release and
             device are known and decide it, else every path.
-        op, release, device, k: those of the call where not given. seed: of the arrival order.
+        op, release, device, k: those of the call where not given.
+        seed, arrival: of the arrival order: ``random`` by seed, ``index`` or ``reverse``.
     """
     case = Case(row, op, release, device, k)
     judged, because = _judged(paths, case)
@@ -84,7 +86,7 @@ def inspect_row(
         route=case.route,
         judged=judged,
         judged_because=because,
-        results=tuple(run_case(case, paths=judged, seed=seed)),
+        results=tuple(run_case(case, paths=judged, seed=seed, arrival=arrival)),
         recorded=recorded,
         census=tuple(census(case.profile)),
     )

@@ -11,14 +11,17 @@ from workbench.capture.row import Row
 from workbench.engines.base import Engine, Task
 from workbench.engines.registry import get_engine
 from workbench.errors import UsageError
-from workbench.paths.arrival import Arrival
+from workbench.paths.arrival import Arrival, OrderKind
 from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
 from workbench.runs.report import Line, Report, Result, risk_fields, verdict_fields
+from workbench.words import listed
 
 REACHED = "reached"
 STOCK = "stock"
+RANDOM = "random"
+ORDERS: dict[str, OrderKind] = {RANDOM: "random", "index": "index", "reverse": "reverse"}
 
 
 def run(
@@ -31,6 +34,7 @@ def run(
     engine: str = "model",
     repeats: int = 1,
     seed: int = 0,
+    arrival: str = RANDOM,
     k: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
@@ -42,7 +46,8 @@ def run(
         variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
         op, release, device: those of the capture where not given.
         engine: ``model`` or ``recorded``.
-        repeats: runs of each; repeat i has the arrival order of seed + i.
+        repeats: runs of each. seed, arrival: repeat i of a ``random`` arrival order is that of seed + i; ``index``
+            and ``reverse`` follow the positions, where one repeat is enough.
         k: winners wanted; the calls' where not given.
         progress: called with the number of rows done.
 
@@ -53,7 +58,9 @@ def run(
     lines: list[Line] = []
     for done, row in enumerate([rows] if isinstance(rows, Row) else rows, 1):
         case = Case(row, op, release, device, k)
-        results = run_case(case, paths=paths, variants=variants, engine=engine, repeats=repeats, seed=seed)
+        results = run_case(
+            case, paths=paths, variants=variants, engine=engine, repeats=repeats, seed=seed, arrival=arrival
+        )
         lines += [result.line for result in results]
         if progress is not None:
             progress(done)
@@ -68,10 +75,13 @@ def run_case(
     engine: str = "model",
     repeats: int = 1,
     seed: int = 0,
+    arrival: str = RANDOM,
 ) -> list[Result]:
     """Run paths on one row and keep what the lines were made from; arguments as for ``run``."""
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}; it must be at least 1")
+    if arrival not in ORDERS:
+        raise UsageError(f"unknown arrival order {arrival!r}; known orders: {listed(ORDERS)}")
     how = get_engine(engine)
     if paths == REACHED and how.runs_paths and case.route is None:
         raise UsageError(f"{case.unrouted}; give op, release and device, or choose paths by a glob as in 'vllm.*'")
@@ -79,7 +89,8 @@ def run_case(
     for path, variant in _plan(case, paths, variants, how):
         found = risk(case.profile, path, variant) if path is not None else None
         for repeat in range(1 if how.repeatable else repeats):
-            results.append(_run_one(case, how, path, variant, found, repeat, seed))
+            order = Arrival(ORDERS[arrival], path.arrival_unit if path is not None else "element", seed + repeat)
+            results.append(_run_one(case, how, path, variant, found, repeat, order))
     return results
 
 
@@ -108,10 +119,15 @@ def _matching(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, Varia
 
 
 def _run_one(
-    case: Case, engine: Engine, path: Path | None, variant: Variant | None, found: Risk | None, repeat: int, seed: int
+    case: Case,
+    engine: Engine,
+    path: Path | None,
+    variant: Variant | None,
+    found: Risk | None,
+    repeat: int,
+    order: Arrival,
 ) -> Result:
-    unit = path.arrival_unit if path is not None else "element"
-    task = Task(case.row, case.k, Arrival("random", unit, seed + repeat), path, variant.name if variant else STOCK)
+    task = Task(case.row, case.k, order, path, variant.name if variant else STOCK)
     about: dict[str, object] = {
         "capture": case.row.capture,
         "row": case.row.index,
