@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from workbench.analysis.reference import reference
-from workbench.analysis.risk import Risk
-from workbench.analysis.verdict import Verdict
-from workbench.capture import Call, Capture, Row
-from workbench.capture import open_capture as open
-from workbench.capture import write_capture as write
-from workbench.errors import CaptureError, UsageError, WorkbenchError
-from workbench.paths.arrival import Arrival
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+# Not lazy: importing the room of the same name later would hide the function. It needs no torch.
 from workbench.paths.catalog import find_paths as paths
-from workbench.paths.routing import Route, route
-from workbench.paths.selection import Selection
-from workbench.runs.inspect import Inspection
-from workbench.runs.inspect import inspect_row as inspect
-from workbench.runs.report import Report
-from workbench.runs.run import run
+
+if TYPE_CHECKING:
+    from workbench.analysis.reference import reference
+    from workbench.analysis.risk import Risk
+    from workbench.analysis.verdict import Verdict
+    from workbench.capture import Call, Capture, Row
+    from workbench.capture import open_capture as open
+    from workbench.capture import write_capture as write
+    from workbench.errors import CaptureError, UsageError, WorkbenchError
+    from workbench.paths.arrival import Arrival
+    from workbench.paths.routing import Route, route
+    from workbench.paths.selection import Selection
+    from workbench.runs.inspect import Inspection
+    from workbench.runs.inspect import inspect_row as inspect
+    from workbench.runs.report import Report
+    from workbench.runs.run import run
 
 __version__ = "0.1.0"
 
@@ -42,3 +48,39 @@ __all__ = [
     "run",
     "write",
 ]
+
+# Where each public name is; imported on first use, so that `workbench --help` does not wait for torch.
+_HOMES = {
+    "Arrival": "paths.arrival",
+    "Call": "capture.row",
+    "Capture": "capture",
+    "CaptureError": "errors",
+    "Inspection": "runs.inspect",
+    "Report": "runs.report",
+    "Risk": "analysis.risk",
+    "Route": "paths.routing",
+    "Row": "capture.row",
+    "Selection": "paths.selection",
+    "UsageError": "errors",
+    "Verdict": "analysis.verdict",
+    "WorkbenchError": "errors",
+    "inspect": "runs.inspect:inspect_row",
+    "open": "capture:open_capture",
+    "reference": "analysis.reference",
+    "route": "paths.routing",
+    "run": "runs.run",
+    "write": "capture:write_capture",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(import_module(f"{__name__}.{module}"), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

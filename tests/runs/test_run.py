@@ -146,6 +146,14 @@ def test_a_release_that_a_capture_names_need_not_be_known() -> None:
         wb.inspect(bad_row(), release="vllm==0.20.1.dev408")
 
 
+def test_the_worst_result_is_one_that_ran() -> None:
+    zeros = torch.zeros(8320)
+    zeros[:100] = torch.linspace(1, 2, 100)
+    found = wb.inspect(wb.Row(zeros, 8320, call=wb.Call(k=2048)))
+    assert (found.worst.line.refused, found.worst.line.path) == (None, "vllm.histogram_4096")
+    assert "whatever is dropped has an equal that stays" in finding(found)
+
+
 def test_ties_are_no_finding() -> None:
     row = bad_row(device=None)
     tied = wb.Row(torch.zeros(20000), 20000, call=row.call)

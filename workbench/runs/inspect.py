@@ -20,6 +20,7 @@ class Inspection:
     Attributes:
         row, k: what was inspected. exact: the reference's selection.
         route: where the op sends the row; ``None`` where op, release or device is not known.
+        unrouted: why the row has no path, in words; empty if it has one.
         judged: ``"reached"``, or the glob of the paths that were judged. judged_because: why those.
         results: of the judged paths, by the model. recorded: of the recorded selection, if the capture holds one.
         census: the risk on every path, judged or not.
@@ -29,6 +30,7 @@ class Inspection:
     k: int
     exact: Selection
     route: Route | None
+    unrouted: str
     judged: str
     judged_because: str
     results: tuple[Result, ...]
@@ -51,10 +53,14 @@ class Inspection:
         return max(self.every, key=damage, default=None)
 
 
-def damage(result: Result) -> tuple[bool, int, float]:
-    """How bad a result is, for sorting: invalid first, then values missing, then expected to be missing."""
-    line = result.line
-    return line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0
+def damage(result: Result) -> tuple[bool, bool, int, float, float]:
+    """How bad a result is, for sorting: one that ran before one that did not, an invalid one before others, then by
+    values missing, values expected to be missing, and how full the buffer was."""
+    line, risk = result.line, result.risk
+    full = 0.0
+    if risk is not None and risk.buffered and risk.population is not None and risk.capacity:
+        full = risk.population / risk.capacity
+    return line.refused is None, line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0, full
 
 
 def inspect_row(
@@ -84,6 +90,7 @@ def inspect_row(
         k=case.k,
         exact=case.exact,
         route=case.route,
+        unrouted=case.unrouted,
         judged=judged,
         judged_because=because,
         results=tuple(run_case(case, paths=judged, seed=seed, arrival=arrival)),

@@ -1,0 +1,268 @@
+"""``workbench inspect``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import Result
+
+from tests.cli.conftest import ANONYMOUS, KNOWN, WIDTH, neighbours, one_dropped, spread_out
+from workbench.capture import Call, Row, write_capture
+
+Cli = Callable[..., Result]
+CliJson = Callable[..., tuple[int, Any]]
+
+
+def test_a_whole_capture_is_one_table_under_one_sentence(cli: Cli, captures: Path) -> None:
+    result = cli("inspect", captures / "mixed.safetensors")
+    assert result.exit_code == 1
+    head, *rest = result.stdout.splitlines()
+    assert head.startswith("Of 3 rows, 1 lost winners (most in row 1: ")
+    assert head.endswith("of 2048), 2 lost none.")
+    assert "Judged: the path that the op sends the row to (vllm.persistent_topk, vllm==0.26.0)" in rest
+    rows = [line.split() for line in rest if line[:3].strip().isdigit()]
+    assert [row[:4] for row in rows] == [
+        ["0", "20000", "vllm.histogram_256", "exact"],
+        ["1", "20000", "vllm.histogram_256", "lossy"],
+        ["2", "5000", "vllm.histogram_2048", "exact"],
+    ]
+    assert rows[1][-3:] == ["5000", "/", "4096"]
+
+
+def test_one_row_is_shown_in_full(cli: Cli, captures: Path) -> None:
+    result = cli("inspect", captures / "mixed.safetensors", "--row", 1)
+    assert result.exit_code == 1
+    text = result.stdout
+    assert text.startswith("vllm.histogram_256 (stock) lost ")
+    assert "✗ rows 1 > 32 (filtered kernel)" in text
+    census = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.startswith(("vllm.", "sglang."))}
+    assert census["sglang.fast_topk"][:7] == ["taken", "5000", "4096", "1.22", "2048", "at", "risk"]
+    assert "0 – 904" in text
+    assert "vllm.radix refuses the row: length 20000 is not above 32768" in text
+    lost = [line.split() for line in text.splitlines() if line.startswith("lost ")]
+    assert len(lost) == 10
+    assert int(lost[0][1]) <= 2048
+    assert float(lost[0][3]) > 1
+
+
+def test_json_of_one_row_has_route_census_lines_and_values(cli_json: CliJson, captures: Path) -> None:
+    code, document = cli_json("inspect", captures / "mixed.safetensors", "--row", 1)
+    assert (code, document["inspected"], document["findings"]) == (1, 1, 1)
+    (row,), detail = document["rows"], document["detail"]
+    assert (row["row"], row["worst"]["verdict"], row["worst"]["population"]) == (1, "lossy", 5000)
+    assert detail["route"]["path"] == "vllm.histogram_256"
+    values = detail["difference"]["values"]
+    lost = [value for value in values if value["status"] == "lost"]
+    assert len(lost) == row["worst"]["missing"] > 0
+    assert {risk["path"] for risk in detail["census"]} >= {"vllm.filtered", "sglang.fast_topk"}
+
+
+def test_json_of_many_rows_keeps_its_keys(cli_json: CliJson, captures: Path) -> None:
+    _, one = cli_json("inspect", captures / "mixed.safetensors", "--row", 1)
+    _, many = cli_json("inspect", captures / "mixed.safetensors")
+    assert set(many) == set(one)
+    assert many["detail"] is None
+    assert [set(row) for row in many["rows"]] == [set(one["rows"][0])] * 3
+    assert many["rows"][1] == one["rows"][0]
+
+
+def test_every_path_is_judged_where_the_op_is_not_known(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    result = cli("inspect", captures / "anonymous.safetensors")
+    assert result.exit_code == 1
+    assert "Judged: every path, since " in result.stdout
+    assert "not known" in result.stdout
+    assert "vllm.radix was not run on 3 rows (0-2): length 20000 is not above 32768" in result.stdout
+    _, document = cli_json("inspect", captures / "anonymous.safetensors")
+    broken = document["rows"][1]
+    assert (broken["paths_judged"], broken["paths_at_risk"]) == (6, 3)
+    assert broken["worst"]["path"] == "vllm.histogram_4096"
+    assert "3 of 6" in result.stdout
+
+
+def test_what_is_given_decides_which_path_is_judged(cli_json: CliJson, captures: Path) -> None:
+    call = ("--op", "sglang.fast_topk_v2", "--release", "sglang-kernel==0.4.6", "--device", "h200")
+    code, document = cli_json("inspect", captures / "anonymous.safetensors", "--row", 1, *call)
+    assert code == 1
+    assert document["rows"][0]["worst"]["path"] == "sglang.fast_topk"
+    # with more rows in the batch the same capture takes another path, which is large enough
+    code, document = cli_json("inspect", captures / "broken.safetensors", "--rows", 40, "--release", "vllm==0.23.0")
+    assert (code, document["rows"][0]["worst"]["path"]) == (0, "vllm.filtered")
+    assert "rows is 40 as given; the capture says 1" in document["notes"]
+
+
+def test_paths_can_be_chosen(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    code, document = cli_json("inspect", captures / "broken.safetensors", "--path", "vllm.filtered")
+    assert code == 0
+    assert document["rows"][0]["judged_because"] == "as asked"
+    assert (
+        "Judged: as asked, vllm.filtered"
+        in cli("inspect", captures / "broken.safetensors", "--path", "vllm.filtered").stdout
+    )
+    wrong = cli("inspect", captures / "broken.safetensors", "--path", "nope")
+    assert wrong.exit_code == 2
+    assert "vllm.filtered" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "verdict", "risk"),
+    [
+        ("healthy", 0, "exact", "safe"),
+        ("tied", 0, "ties", "safe"),
+        ("broken", 1, "lossy", "at risk"),
+        ("unlucky", 1, "exact", "at risk"),
+    ],
+)
+def test_exit_code_follows_verdict_and_risk(
+    cli_json: CliJson, captures: Path, name: str, code: int, verdict: str, risk: str
+) -> None:
+    found, document = cli_json("inspect", captures / f"{name}.safetensors", "--row", 0)
+    worst = document["rows"][0]["worst"]
+    assert (found, worst["verdict"], worst["risk"]) == (code, verdict, risk)
+
+
+def test_a_row_at_risk_that_lost_nothing_is_said_to_be(cli: Cli, cli_json: CliJson, tmp_path: Path) -> None:
+    file = tmp_path / "two.safetensors"
+    write_capture(file, [Row(one_dropped(), WIDTH, call=KNOWN), Row(spread_out(), WIDTH, call=KNOWN)])
+    result = cli("inspect", file)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0] == "Of 2 rows, 1 lost none but is at risk, 1 lost none."
+
+
+def test_an_op_that_refuses_is_said_and_is_no_loss(cli: Cli, captures: Path) -> None:
+    result = cli("inspect", captures / "half.safetensors")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "Of 2 rows, 2 were not run."
+    assert "the op was not run on 2 rows (0-1): the op takes float32, not bfloat16" in result.stdout
+
+
+def test_a_recorded_selection_is_judged_beside_the_model(cli: Cli, cli_json: CliJson, tmp_path: Path) -> None:
+    file = tmp_path / "recorded.safetensors"
+    scores = torch.arange(16.0)
+    call = Call(k=4)
+    kinds = {"exact": [15, 14, 13, 12], "lossy": [15, 14, 13, 0], "invalid": [15, 15, 13, 12]}
+    write_capture(
+        file,
+        [Row(scores, 16, call=call, indices=torch.tensor(kind, dtype=torch.int32)) for kind in kinds.values()],
+    )
+    code, document = cli_json("inspect", file)
+    assert code == 1
+    assert [row["recorded"]["verdict"] for row in document["rows"]] == list(kinds)
+    text = cli("inspect", file).stdout
+    assert (
+        text.splitlines()[0] == "Of 3 rows, 1 has invalid slots, 1 lost winners (most in row 1: 1 of 4), 1 lost none."
+    )
+    assert "lossy, 1" in text
+    assert cli("inspect", file, "--row", 0).exit_code == 0
+    assert "Winners lost by the recorded selection" in cli("inspect", file, "--row", 1).stdout
+
+
+def test_several_calls_and_ks_get_columns_of_their_own(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "calls.safetensors"
+    write_capture(file, [Row(torch.rand(64), 64, call=Call(at, k=4 * at + 4)) for at in range(3)])
+    rows = [line.split()[:4] for line in cli("inspect", file).stdout.splitlines() if line[:3].strip().isdigit()]
+    assert rows == [["0", "0", "4", "64"], ["1", "1", "8", "64"], ["2", "2", "12", "64"]]
+
+
+def test_a_foreign_file_needs_its_tensors_and_k(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    foreign, names = captures / "foreign.safetensors", ("--scores", "layer.*.logits", "--lengths", "layer.*.lens")
+    unknown_k = cli("inspect", foreign, *names)
+    assert unknown_k.exit_code == 2
+    assert "--k" in unknown_k.stderr
+    code, document = cli_json("inspect", foreign, *names, "--k", 2048)
+    assert code == 1
+    assert [row["length"] for row in document["rows"]] == [20000, 20000, 5000]
+
+
+@pytest.mark.parametrize("rows", ["3", "0-3", "x", "2-1", "-1", "1-", "9" * 30, "１"])
+def test_rows_that_do_not_exist_are_errors(cli: Cli, captures: Path, rows: str) -> None:
+    result = cli("inspect", captures / "mixed.safetensors", "--row", rows)
+    assert result.exit_code == 2
+    assert "row" in result.stderr
+
+
+def test_rows_and_ranges_add_up_and_are_sorted(cli_json: CliJson, captures: Path) -> None:
+    _, document = cli_json("inspect", captures / "mixed.safetensors", "--row", 2, "--row", "0-1", "--row", 1)
+    assert [row["row"] for row in document["rows"]] == [0, 1, 2]
+
+
+def test_the_seed_chooses_the_arrival_order(cli_json: CliJson, captures: Path) -> None:
+    def lost(seed: int) -> list[int]:
+        _, document = cli_json("inspect", captures / "broken.safetensors", "--seed", seed)
+        return [value["index"] for value in document["detail"]["difference"]["values"]]
+
+    assert lost(1) == lost(1)
+    assert lost(1) != lost(2)
+
+
+def test_numbers_json_does_not_know_are_strings(cli_json: CliJson, tmp_path: Path) -> None:
+    file = tmp_path / "nan.safetensors"
+    scores = torch.tensor([float("nan"), float("inf"), 3.0, 2.0, 1.0, -float("inf")])
+    write_capture(file, [Row(scores, 6, call=Call(k=4), indices=torch.tensor([2, 3, 4, 5], dtype=torch.int32))])
+    code, document = cli_json("inspect", file)
+    assert code == 1
+    values = document["detail"]["difference"]["values"]
+    assert [value["score"] for value in values if value["status"] == "lost"] == ["nan", "inf"]
+    assert document["detail"]["lines"][-1]["max_score_gap"] == "nan"
+
+
+def test_empty_and_short_rows_are_judged(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "short.safetensors"
+    write_capture(file, [Row(torch.rand(16), length, call=Call(k=4)) for length in (0, 3)])
+    assert cli("inspect", file).exit_code == 0
+    assert cli("inspect", file, "--row", 0).exit_code == 0
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_tables_keep_every_number(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    file = tmp_path / "wide.safetensors"
+    width = 1_048_576
+    calls = [KNOWN, ANONYMOUS]
+    write_capture(file, [Row(neighbours(300_000, width), width, call=ANONYMOUS) for _ in calls])
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for args in ((), ("--row", 0)):
+        text = cli("inspect", file, *args).stdout
+        assert "300000" in text
+        assert "1048576" in text
+        assert "sglang.fast_topk" in text
+        if columns == 100:
+            assert max(map(len, text.splitlines())) <= 100
+
+
+def test_an_op_the_workbench_does_not_know_is_said_as_text(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "[red]x.safetensors"
+    call = Call(k=4, op="[bold]\x1b[31mop", release="[/]", device="two\nlines")
+    write_capture(file, [Row(torch.rand(16), 16, call=call) for _ in range(2)])
+    for args in ((), ("--row", 0)):
+        result = cli("inspect", file, *args)
+        assert result.exit_code == 0
+        text = " ".join(result.stdout.split())
+        assert "[red]x.safetensors" in text
+        assert "Judged: every path, since unknown op '[bold]\\x1b[31mop'" in text
+        assert "\x1b" not in text
+
+
+def test_what_is_given_and_not_known_is_an_error(cli: Cli, captures: Path) -> None:
+    for option, value in (("--op", "vllm.nope"), ("--release", "vllm==0.0.1"), ("--device", "tpu")):
+        result = cli("inspect", captures / "anonymous.safetensors", option, value)
+        assert result.exit_code == 2
+        assert "known" in result.stderr or "observed" in result.stderr
+
+
+def test_a_bad_row_is_one_line(cli: Cli, captures: Path) -> None:
+    result = cli("inspect", captures / "damaged.safetensors")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_path_without_a_model_is_not_said_to_have_lost_none(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    args = ("inspect", captures / "healthy.safetensors", "--op", "vllm.top_k_per_row_decode")
+    result = cli(*args)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "Of 2 rows, 2 were not run."
+    assert "vllm.per_row was not run on 2 rows (0-1): vllm.per_row stock has no model" in result.stdout
+    _, document = cli_json(*args)
+    assert [(row["worst"]["verdict"], row["worst"]["risk"]) for row in document["rows"]] == [(None, "safe")] * 2

@@ -1,0 +1,53 @@
+"""``workbench paths``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from typer.testing import Result
+
+from workbench.paths.catalog import PATHS, get_path
+
+Cli = Callable[..., Result]
+CliJson = Callable[..., tuple[int, Any]]
+
+
+def test_lists_every_path_with_its_capacity(cli: Cli) -> None:
+    result = cli("paths")
+    assert result.exit_code == 0
+    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if "." in line[:10]}
+    assert list(rows) == [path.name for path in PATHS]
+    assert rows["vllm.histogram_2048"][1:3] == ["11", "3708"]
+    assert rows["vllm.histogram_4096"][1:3] == ["12", "k"]
+
+
+def test_a_glob_chooses(cli_json: CliJson) -> None:
+    code, document = cli_json("paths", "sglang.*")
+    assert code == 0
+    assert [path["name"] for path in document] == [path.name for path in PATHS if path.system == "sglang"]
+
+
+def test_json_is_the_full_spec(cli_json: CliJson) -> None:
+    _, (document,) = cli_json("paths", "vllm.filtered")
+    path = get_path("vllm.filtered")
+    assert document["buffer"] == {"capacity": 16384, "whole_bin": False}
+    assert document["contract"]["determinism"] == "not_guaranteed"
+    assert document["references"] == list(path.references)
+    assert [variant["name"] for variant in document["variants"]] == [variant.name for variant in path.variants]
+    assert document["variants"][0]["evidence"] == path.variants[0].evidence.value
+
+
+def test_an_exact_name_shows_the_whole_record(cli: Cli) -> None:
+    result = cli("paths", "vllm.histogram_256")
+    path = get_path("vllm.histogram_256")
+    text = " ".join(result.stdout.split())
+    for part in (path.summary, path.source, path.releases, *path.references, path.contract.nan, "unspecified"):
+        assert part in text
+
+
+def test_an_unknown_path_is_an_error_that_lists_the_known_ones(cli: Cli) -> None:
+    result = cli("paths", "vllm.nothing")
+    assert result.exit_code == 2
+    assert "vllm.histogram_256" in result.stderr
+    assert result.stdout == ""

@@ -1,0 +1,130 @@
+"""``workbench route``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from typer.testing import Result
+
+from workbench.paths.devices import DEVICES
+from workbench.paths.routing import OPS
+
+Cli = Callable[..., Result]
+CliJson = Callable[..., tuple[int, Any]]
+
+CALL = ("--op", "vllm.persistent_topk", "--release", "vllm==0.26.0", "--device", "h200", "--k", 2048)
+
+
+def test_rows_of_a_capture_are_grouped_by_path(cli: Cli, captures: Path) -> None:
+    result = cli("route", captures / "mixed.safetensors")
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines() if line.startswith("vllm.histogram")]
+    assert rows == [
+        ["vllm.histogram_256", "(stock)", "2", "0-1", "20000", "2048"],
+        ["vllm.histogram_2048", "(stock)", "1", "2", "5000", "2048"],
+    ]
+
+
+def test_one_row_shows_every_condition_met_or_not(cli: Cli, captures: Path) -> None:
+    result = cli("route", captures / "mixed.safetensors", "--row", 2)
+    assert "vllm.histogram_2048 (stock)" in result.stdout
+    assert "✓ length 5000 ≤ 8192" in result.stdout
+    assert "✗ rows 1 > 32" in result.stdout
+
+
+def test_what_decides_and_is_not_known_is_marked_and_the_option_named(cli: Cli, captures: Path) -> None:
+    result = cli("route", captures / "anonymous.safetensors", "--row", 0, *CALL)
+    assert result.exit_code == 0
+    assert "unknown: it depends on rows; give --rows" in result.stdout
+    assert "? rows is unknown" in result.stdout
+
+
+def test_given_values_stand_over_the_capture(cli_json: CliJson, captures: Path) -> None:
+    code, document = cli_json("route", captures / "broken.safetensors", "--rows", 33)
+    assert code == 0
+    assert [route["path"] for route in document["routes"]] == ["vllm.histogram_4096"]
+    assert document["notes"] == ["rows is 33 as given; the capture says 1"]
+    _, document = cli_json("route", captures / "broken.safetensors", "--release", "vllm==0.23.0", "--rows", 33)
+    assert [route["path"] for route in document["routes"]] == ["vllm.filtered"]
+    _, document = cli_json("route", captures / "broken.safetensors", "--k", 1000)
+    assert document["routes"][0]["refused"] == "the op raises on k 1000"
+
+
+def test_next_n_and_width_are_taken(cli: Cli, captures: Path) -> None:
+    assert cli("route", captures / "broken.safetensors", "--next-n", 2, "--width", 20001).exit_code == 0
+
+
+def test_without_a_file_the_call_is_described(cli: Cli, cli_json: CliJson) -> None:
+    call = (*CALL, "--length", 20000, "--rows", 40, "--stride", 20000, "--max-seq-len", 20000)
+    assert "A row of length 20000, k 2048: vllm.histogram_4096 (stock)" in cli("route", *call).stdout
+    code, document = cli_json("route", *call)
+    (route,) = document["routes"]
+    assert (code, document["capture"], route["row"]) == (0, None, None)
+    assert {condition["met"] for condition in route["reasons"]} == {True, False}
+
+
+def test_without_a_file_dtype_can_be_said(cli: Cli) -> None:
+    result = cli("route", *CALL, "--length", 20000, "--dtype", "bfloat16")
+    assert result.exit_code == 0
+    assert "refused: the op takes float32, not bfloat16" in result.stdout
+
+
+def test_without_a_file_what_is_missing_is_named(cli: Cli) -> None:
+    result = cli("route", "--op", "vllm.persistent_topk", "--k", 2048)
+    assert result.exit_code == 2
+    assert "--release, --device, --length must be given" in result.stderr
+
+
+def test_options_of_rows_and_of_descriptions_do_not_mix(cli: Cli, captures: Path) -> None:
+    for args in (
+        (captures / "broken.safetensors", "--length", 3),
+        (captures / "broken.safetensors", "--dtype", "float32"),
+        (*CALL, "--length", 20000, "--row", 3),
+        (*CALL, "--length", 20000, "--scores", "x"),
+    ):
+        result = cli("route", *args)
+        assert result.exit_code == 2
+        assert "FILE" in result.stderr
+
+
+def test_list_names_ops_releases_and_devices(cli: Cli, cli_json: CliJson) -> None:
+    text = cli("route", "--list").stdout
+    _, document = cli_json("route", "--list")
+    for op, listed in zip(OPS, document["ops"], strict=True):
+        assert op.name in text
+        assert listed["releases"] == list(op.releases)
+        assert all(release in text for release in op.releases)
+    assert [device["name"] for device in document["devices"]] == [device.name for device in DEVICES]
+
+
+def test_unknown_names_are_errors_that_list_the_known_ones(cli: Cli, captures: Path) -> None:
+    file = captures / "broken.safetensors"
+    for option, value, known in (
+        ("--op", "vllm.nope", "vllm.persistent_topk"),
+        ("--release", "vllm==9.9.9", "0.26.0"),
+        ("--release", "0.26.0", "vllm==0.26.0"),
+        ("--device", "tpu", "h200"),
+    ):
+        result = cli("route", file, option, value)
+        assert result.exit_code == 2
+        assert value in result.stderr
+        assert known in result.stderr
+
+
+def test_a_capture_without_an_op_needs_one(cli: Cli, captures: Path) -> None:
+    result = cli("route", captures / "anonymous.safetensors")
+    assert result.exit_code == 2
+    assert "op, release and device" in result.stderr
+
+
+def test_tensors_of_several_dtypes_are_routed_by_their_own(cli_json: CliJson, tmp_path: Path) -> None:
+    file = tmp_path / "both.safetensors"
+    save_file({"s.0": torch.rand(1, 9000), "s.1": torch.rand(1, 9000).half()}, file)
+    _, document = cli_json("route", file, "--scores", "s.*", *CALL, "--rows", 1, "--stride", 9000)
+    first, second = document["routes"]
+    assert first["path"] == "vllm.histogram_256"
+    assert second["refused"] == "the op takes float32, not float16"

@@ -1,0 +1,181 @@
+"""``workbench run``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import Result
+
+from tests.cli.conftest import strict
+from workbench.capture import open_capture
+from workbench.runs.report import COLUMNS, Report
+from workbench.runs.run import run as run_paths
+
+Cli = Callable[..., Result]
+CliJson = Callable[..., tuple[int, Any]]
+
+
+def test_counts_verdicts_by_path_and_shows_the_worst(cli: Cli, captures: Path) -> None:
+    result = cli("run", captures / "mixed.safetensors")
+    assert result.exit_code == 1
+    rows = [line.split() for line in result.stdout.splitlines() if line.startswith("vllm.histogram_256")]
+    path, variant, engine, exact, ties, lossy, invalid, refused, missing, safe, at_risk, certain = rows[0]
+    assert (path, variant, engine) == ("vllm.histogram_256", "stock", "model")
+    assert (exact, ties, lossy, invalid, refused) == ("1", "0", "1", "0", "0")
+    assert (safe, at_risk, certain) == ("1", "1", "0")
+    assert int(missing) > 0
+    worst = [line.split() for line in result.stdout.splitlines() if line.startswith("  1 ")]
+    assert worst[0][1] == "vllm.histogram_256"
+    assert missing in worst[0]
+
+
+def test_json_is_the_records_of_the_report(cli_json: CliJson, captures: Path) -> None:
+    code, document = cli_json("run", captures / "mixed.safetensors", "--seed", 5)
+    with open_capture(captures / "mixed.safetensors") as capture:
+        expected = run_paths(capture, seed=5).to_records()
+    assert code == 1
+    assert document == json.loads(json.dumps(expected))
+    assert list(document[0]) == list(COLUMNS)
+
+
+def test_arrival_by_position(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    orders = [
+        [
+            line["missing"]
+            for line in cli_json("run", captures / "mixed.safetensors", "--arrival", order, "--seed", seed)[1]
+        ]
+        for order in ("index", "reverse")
+        for seed in (0, 1)
+    ]
+    assert orders[0] == orders[1] != orders[2] == orders[3]
+    shown = cli_json("inspect", captures / "mixed.safetensors", "--row", 1, "--arrival", "index")[1]
+    assert shown["rows"][0]["worst"]["missing"] == orders[0][1]
+    wrong = cli("run", captures / "mixed.safetensors", "--arrival", "warp")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "known orders: random, index and reverse" in wrong.stderr
+
+
+def test_exit_code_follows_what_is_lost(cli: Cli, captures: Path) -> None:
+    assert cli("run", captures / "healthy.safetensors").exit_code == 0
+    assert cli("run", captures / "tied.safetensors").exit_code == 0
+    assert cli("run", captures / "unlucky.safetensors").exit_code == 1
+    assert cli("run", captures / "broken.safetensors", "--paths", "vllm.filtered").exit_code == 0
+
+
+def test_reached_needs_an_op(cli: Cli, captures: Path) -> None:
+    result = cli("run", captures / "anonymous.safetensors")
+    assert result.exit_code == 2
+    assert "known" in result.stderr
+    assert result.stdout == ""
+
+
+def test_every_path_repeat_and_refusal_is_a_line(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    args = ("run", captures / "anonymous.safetensors", "--paths", "vllm.*", "--repeats", 3, "--row", "0-1")
+    code, document = cli_json(*args)
+    assert code == 1
+    assert len(document) == 2 * 3 * len({line["path"] for line in document})
+    assert {line["repeat"] for line in document} == {0, 1, 2}
+    missing = [line["missing"] for line in document if line["path"] == "vllm.histogram_256" and line["row"] == 1]
+    assert len(set(missing)) > 1
+    assert "vllm.radix was not run on 2 rows (0-1): length 20000 is not above 32768" in cli(*args).stdout
+
+
+def test_the_worst_lines_are_ten_at_most_and_say_of_how_many(cli: Cli, captures: Path) -> None:
+    text = cli("run", captures / "broken.safetensors", "--repeats", 12).stdout
+    assert "Worst 10 of 12 lines" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_recorded_engine_without_a_record_is_refused(cli: Cli, captures: Path) -> None:
+    result = cli("run", captures / "broken.safetensors", "--engine", "recorded")
+    assert "the capture holds no recorded selection" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "known"),
+    [
+        (("--engine", "nope"), "model"),
+        (("--paths", "nope"), "vllm.filtered"),
+        (("--variants", "nope"), "stock"),
+        (("--repeats", 0), "--repeats"),
+        (("--op", "nope"), "vllm.persistent_topk"),
+    ],
+)
+def test_wrong_names_and_numbers_are_errors(cli: Cli, captures: Path, args: tuple[object, ...], known: str) -> None:
+    result = cli("run", captures / "broken.safetensors", *args)
+    assert result.exit_code == 2
+    assert known in result.stderr
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+def test_output_holds_every_line(cli: Cli, captures: Path, tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"report.{suffix}"
+    result = cli("run", captures / "mixed.safetensors", "--output", target)
+    assert result.exit_code == 1
+    assert "3 lines written to" in result.stdout
+    if suffix == "json":
+        verdicts = [line["verdict"] for line in strict(target.read_text())]
+    else:
+        frame = pd.read_csv(target) if suffix == "csv" else pd.read_parquet(target)
+        assert list(frame.columns) == list(COLUMNS)
+        verdicts = list(frame["verdict"])
+    assert verdicts == ["exact", "lossy", "exact"]
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_output_beside_json_leaves_stdout_a_document(cli_json: CliJson, captures: Path, tmp_path: Path) -> None:
+    code, document = cli_json("run", captures / "healthy.safetensors", "--output", tmp_path / "r.json")
+    assert code == 0
+    assert document == strict((tmp_path / "r.json").read_text())
+
+
+def test_output_replaces_a_file_only_when_forced(cli: Cli, captures: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report.csv"
+    target.write_text("mine")
+    args = ("run", captures / "healthy.safetensors", "--output", target)
+    refused = cli(*args)
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert target.read_text() == "mine"
+    assert cli(*args, "--force").exit_code == 0
+    assert len(pd.read_csv(target)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("report.xlsx", ".csv, .parquet, .json"),
+        ("report", ".csv, .parquet, .json"),
+        ("absent/report.csv", "folder does not exist"),
+        ("folder.csv", "folder"),
+        ("nul\0.csv", "not a path"),
+    ],
+)
+def test_output_that_cannot_be_is_refused_before_anything_runs(
+    cli: Cli, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    monkeypatch.setattr("workbench.runs.run.run", None)
+    result = cli("run", captures / "broken.safetensors", "--output", f"{tmp_path}/{name}")
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_output_that_fails_midway_leaves_nothing(
+    cli: Cli, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        def to_csv(self, path: Path, index: bool) -> None:
+            path.write_text("half")
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Report, "to_pandas", lambda _: Failing())
+    result = cli("run", captures / "healthy.safetensors", "--output", tmp_path / "report.csv")
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert list(tmp_path.iterdir()) == []

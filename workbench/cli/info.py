@@ -1,0 +1,119 @@
+"""``workbench info``: what captures hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.cli.exits import BAD, CLEAN, complain
+from workbench.cli.jsonout import plain, print_json
+from workbench.cli.options import Files, Given, Json, Naming, open_file, spread
+from workbench.cli.tables import UNKNOWN, counted, facts, lines, progress, say
+from workbench.errors import CaptureError
+
+if TYPE_CHECKING:
+    from workbench.capture import Capture
+
+TENSORS_SHOWN = 20
+
+
+@spread
+def info(
+    files: Files,
+    naming: Naming,
+    given: Given,
+    verify: Annotated[bool, typer.Option("--verify", help="Read everything and list every problem.")] = False,
+    json: Json = False,
+) -> int:
+    """Say what captures hold, without reading a score.
+
+    A file that cannot be read does not hide the others; the exit code is then 2, as for a problem that --verify finds.
+
+    workbench info capture.safetensors
+    workbench info --verify captures/*.safetensors
+    workbench info dump.safetensors --scores "layers.*.logits" --k 2048
+    """
+    documents: list[object] = []
+    errors: list[str] = []
+    damaged = False
+    for file in files:
+        try:
+            with open_file(file, naming, given) as capture:
+                problems = _verify(capture) if verify else None
+                damaged |= bool(problems)
+                if json:
+                    documents.append(_document(capture, given, problems))
+                else:
+                    _print(capture, given, problems, many=len(files) > 1)
+        except CaptureError as error:
+            complain(str(error))
+            errors.append(str(error))
+    if json:
+        print_json({"command": "info", "captures": documents, "errors": errors})
+    return BAD if errors or damaged else CLEAN
+
+
+def _verify(capture: Capture) -> list[str]:
+    with progress(f"verifying {capture.name}", len(capture)) as done:
+        return capture.verify(lambda rows, _: done(rows))
+
+
+def _document(capture: Capture, given: Given, problems: list[str] | None) -> object:
+    about = plain(capture.info)
+    assert isinstance(about, dict)
+    about["tensors"] = [
+        {"name": name, "dtype": dtype, "shape": list(shape)} for name, dtype, shape in capture.info.tensors
+    ]
+    about["notes"] = given.notes(capture)
+    return {"name": capture.name, **about, "problems": problems}
+
+
+def _print(capture: Capture, given: Given, problems: list[str] | None, many: bool) -> None:
+    about = capture.info
+    lengths = str(about.length_min)
+    if about.length_max != about.length_min:
+        lengths += f" to {about.length_max}"
+    facts(
+        [
+            ("file", about.path),
+            ("format", about.format),
+            ("size", _size(about.size_bytes)),
+            ("rows", f"{about.rows} in {counted(about.calls, 'call')}"),
+            ("scores", f"{about.dtype}, {about.layout}, width {about.width}"),
+            ("lengths", lengths),
+            ("k", _ks(capture)),
+            ("recorded", "selections of every row" if about.recorded else "no selections"),
+            *((name, UNKNOWN if value is None else value) for name, value in about.strings.items()),
+            ("source", UNKNOWN if about.source is None else about.source),
+            *(("note", note) for note in given.notes(capture)),
+            *(
+                ("tensor" if at == 0 else "", f"{name} {dtype} {list(shape)}")
+                for at, (name, dtype, shape) in enumerate(about.tensors[:TENSORS_SHOWN])
+            ),
+        ]
+    )
+    if len(about.tensors) > TENSORS_SHOWN:
+        say(f"… and {len(about.tensors) - TENSORS_SHOWN} more tensors; --json lists all")
+    if problems is not None:
+        say(f"{counted(len(problems), 'problem')} found." if problems else "Verified: everything was read, no problem.")
+        lines(problems)
+    if many:
+        say("")
+
+
+def _ks(capture: Capture) -> str:
+    known = {call.k for call in capture.calls}
+    listed = ", ".join(str(k) for k in sorted(known - {None})[:8])  # type: ignore[type-var]
+    if None in known:
+        return f"{listed}, unknown for some calls" if listed else UNKNOWN
+    return listed + (", …" if len(known) > 8 else "")
+
+
+def _size(size: int) -> str:
+    amount, unit = float(size), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit} ({size} bytes)"

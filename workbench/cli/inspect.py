@@ -1,0 +1,283 @@
+"""``workbench inspect``: every row of a capture in one table, or one row in full."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.cli.exits import CLEAN, FOUND
+from workbench.cli.jsonout import print_json
+from workbench.cli.options import File, Given, Json, Naming, Order, Rows, one_thread, open_file, parse_rows, spread
+from workbench.cli.tables import NONE, Column, counted, lines, number, progress, ranges, refusals, say, table
+
+if TYPE_CHECKING:
+    from workbench.capture import Capture
+    from workbench.runs.inspect import Inspection
+    from workbench.runs.report import Line
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A judged path that did not run, and all its reasons; ``path`` is ``None`` where none is known."""
+
+    path: str | None
+    reasons: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is kept of an inspected row.
+
+    Attributes:
+        worst: the line with the greatest damage among the judged paths that took the row, or that of the only one.
+        recorded: the line of the recorded selection. sentence: what happened, in words.
+        paths_judged, paths_at_risk: judged paths whose risk is known, and those of them that are not safe.
+        refused: the judged paths that did not run.
+    """
+
+    row: int
+    call: int
+    k: int
+    length: int
+    dtype: str
+    judged: str
+    judged_because: str
+    finding: bool
+    sentence: str
+    worst: Line | None
+    recorded: Line | None
+    paths_judged: int
+    paths_at_risk: int
+    refused: tuple[Refusal, ...]
+
+    @property
+    def verdicts(self) -> set[str | None]:
+        """Of the worst judged path and of the recorded selection."""
+        return {line.verdict for line in (self.worst, self.recorded) if line is not None}
+
+
+@spread
+def inspect(
+    file: File,
+    naming: Naming,
+    given: Given,
+    row: Rows = None,
+    path: Annotated[
+        str | None, typer.Option(metavar="GLOB", help="Paths to judge; by default the reached one, else all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random arrival order.")] = 0,
+    arrival: Order = "random",
+    json: Json = False,
+) -> int:
+    """Judge the rows of a capture: which selector loses winners, how many, and why.
+
+    The path that a row reaches is judged where op, release and device are known, else every path. A judged path, or
+    the recorded selection, that is lossy, invalid or not safe gives exit code 1.
+
+    workbench inspect capture.safetensors
+    workbench inspect capture.safetensors --row 3
+    workbench inspect capture.safetensors --row 0-7 --path 'vllm.*'
+    workbench inspect dump.safetensors --scores logits --lengths lens --k 2048
+    """
+    from workbench.cli import detail
+
+    with open_file(file, naming, given) as capture:
+        numbers = parse_rows(row, len(capture))
+        notes = given.notes(capture)
+        one: Inspection | None = None
+        seen: list[Seen] = []
+        for inspection in _inspections(capture, numbers, given, path, seed, arrival):
+            seen.append(summarise(inspection))
+            if len(numbers) == 1:
+                one = inspection
+        findings = sum(row_seen.finding for row_seen in seen)
+        if json:
+            print_json(
+                {
+                    "command": "inspect",
+                    "capture": capture.info.path,
+                    "notes": notes,
+                    "inspected": len(seen),
+                    "findings": findings,
+                    "rows": seen,
+                    "detail": None if one is None else detail.document(one),
+                }
+            )
+        elif one is not None:
+            detail.show(one, notes)
+        else:
+            _print(capture, seen, notes)
+    return FOUND if findings else CLEAN
+
+
+def _inspections(
+    capture: Capture, numbers: list[int], given: Given, path: str | None, seed: int, arrival: str
+) -> Iterator[Inspection]:
+    """One row after the other, so that only one is in memory."""
+    from workbench.runs.inspect import inspect_row
+
+    with one_thread(), progress(f"inspecting {capture.name}", len(numbers)) as done:
+        for count, at in enumerate(numbers, 1):
+            yield inspect_row(
+                given.apply(capture[at]),
+                paths=path,
+                op=given.op,
+                release=given.release,
+                device=given.device,
+                seed=seed,
+                arrival=arrival,
+            )
+            done(count)
+
+
+def summarise(inspection: Inspection) -> Seen:
+    """What the table and the JSON document say of a row."""
+    from workbench.runs.inspect import damage
+    from workbench.runs.report import line_loses
+    from workbench.runs.sentence import finding
+
+    results = inspection.results
+    taken = [result for result in results if result.line.refused is None]
+    worst = max(results if len(results) == 1 else taken, key=damage, default=None)
+    judged = [result.line for result in results if result.line.risk is not None]
+    row = inspection.row
+    return Seen(
+        row=row.index,
+        call=row.call.index,
+        k=inspection.k,
+        length=row.length,
+        dtype=row.dtype,
+        judged=inspection.judged,
+        judged_because=inspection.judged_because,
+        finding=inspection.finding,
+        sentence=finding(inspection),
+        worst=None if worst is None else worst.line,
+        recorded=None if inspection.recorded is None else inspection.recorded.line,
+        paths_judged=len(judged),
+        paths_at_risk=sum(line.risk != "safe" and line_loses(line) for line in judged),
+        refused=tuple(Refusal(r.line.path, r.line.refused) for r in results if r.line.refused is not None),
+    )
+
+
+def heading(seen: list[Seen]) -> str:
+    """How the inspected rows fared, in one sentence."""
+    kinds = Counter(_fate(row) for row in seen)
+    parts = [counted(kinds["invalid"], "has invalid slots", "have invalid slots")] if kinds["invalid"] else []
+    if kinds["lossy"]:
+        parts.append(f"{kinds['lossy']} lost winners ({_most(seen)})")
+    if kinds["at risk"]:
+        parts.append(counted(kinds["at risk"], "lost none but is at risk", "lost none but are at risk"))
+    if kinds["clean"]:
+        parts.append(f"{kinds['clean']} lost none")
+    if kinds["not run"]:
+        parts.append(counted(kinds["not run"], "was not run", "were not run"))
+    return f"Of {counted(len(seen), 'row')}, {', '.join(parts)}."
+
+
+def _fate(row: Seen) -> str:
+    if "invalid" in row.verdicts:
+        return "invalid"
+    if "lossy" in row.verdicts:
+        return "lossy"
+    if row.finding:
+        return "at risk"
+    return "clean" if row.verdicts - {None} else "not run"
+
+
+def _most(seen: list[Seen]) -> str:
+    lost, row, k = max((line.missing or 0, -row.row, min(row.k, row.length)) for row in seen for line in _lines(row))
+    return f"most in row {-row}: {lost} of {k}"
+
+
+def _lines(row: Seen) -> Iterator[Line]:
+    yield from (line for line in (row.worst, row.recorded) if line is not None)
+
+
+def _print(capture: Capture, seen: list[Seen], notes: list[str]) -> None:
+    ks, calls = {row.k for row in seen}, {row.call for row in seen}
+    shared = [f"k {ks.copy().pop()}"] if len(ks) == 1 else []
+    shared += [f"call {calls.copy().pop()}"] if len(calls) == 1 else []
+    say(heading(seen), "bold")
+    say(", ".join([capture.info.path, capture.info.dtype, *shared]))
+    lines((f"note: {note}" for note in notes), indent="")
+    _print_judged(seen)
+    say("")
+    columns = _columns(seen, several_ks=len(ks) > 1, several_calls=len(calls) > 1)
+    table([column for column, _ in columns], zip(*(cells for _, cells in columns), strict=True))
+    refused = [(one.path or "the op", row.row, one.reasons) for row in seen for one in row.refused]
+    lines(refusals(refused), indent="")
+    if capture.info.rows > 1:
+        say("One row in full: workbench inspect FILE --row N")
+
+
+def _print_judged(seen: list[Seen]) -> None:
+    groups: dict[tuple[str, str], list[Seen]] = {}
+    for row in seen:
+        groups.setdefault((row.judged, row.judged_because), []).append(row)
+    for (judged, because), rows in groups.items():
+        which = f" in rows {ranges(row.row for row in rows)}" if len(groups) > 1 else ""
+        what = because if judged in ("reached", "*") and because != "as asked" else f"{judged}, {because}"
+        shown = sorted({f"{line.op}, {line.release}" for row in rows for line in _lines(row) if line.op})
+        say(f"Judged{which}: {what}" + (f" ({'; '.join(shown)})" if judged == "reached" and shown else ""))
+    if any(row.paths_judged > 1 for row in seen):
+        say("Where several paths are judged, the worst one is shown.")
+
+
+def _columns(seen: list[Seen], several_ks: bool, several_calls: bool) -> list[tuple[Column, Sequence[object]]]:
+    """The columns that say something about these rows, with their cells."""
+    several_paths = any(row.paths_judged > 1 for row in seen)
+    recorded = any(row.recorded is not None for row in seen)
+    columns: list[tuple[bool, Column, Sequence[object]]] = [
+        (True, Column("row"), [row.row for row in seen]),
+        (several_calls, Column("call"), [row.call for row in seen]),
+        (several_ks, Column("k"), [row.k for row in seen]),
+        (True, Column("length"), [row.length for row in seen]),
+        (True, Column("path", "word"), [_path(row.worst) for row in seen]),
+        (
+            True,
+            Column("verdict", "word"),
+            [_verdict(row.worst, row.refused) for row in seen],
+        ),
+        (True, Column("missing"), [row.worst.missing if row.worst else None for row in seen]),
+        (True, Column("risk", "word"), [row.worst.risk if row.worst else None for row in seen]),
+        (True, Column("expected\nmissing"), [_expected(row.worst) for row in seen]),
+        (True, Column("population /\ncapacity"), [_fill(row.worst) for row in seen]),
+        (several_paths, Column("paths\nat risk"), [_at_risk(row) for row in seen]),
+        (recorded, Column("recorded", "word"), [_recorded(row.recorded) for row in seen]),
+    ]
+    return [(column, cells) for wanted, column, cells in columns if wanted]
+
+
+def _path(line: Line | None) -> str | None:
+    if line is None or line.path is None or line.variant == "stock":
+        return None if line is None else line.path
+    return f"{line.path} ({line.variant})"
+
+
+def _expected(line: Line | None) -> str:
+    return number(None if line is None else line.expected_missing)
+
+
+def _verdict(line: Line | None, refused: object = ()) -> str | None:
+    if line is None:
+        return "refused" if refused else None
+    return "refused" if line.refused is not None else line.verdict
+
+
+def _fill(line: Line | None) -> str:
+    if line is None or line.population is None or line.capacity is None:
+        return NONE
+    return f"{line.population} / {line.capacity}"
+
+
+def _at_risk(row: Seen) -> str:
+    return f"{row.paths_at_risk} of {row.paths_judged}" if row.paths_judged else NONE
+
+
+def _recorded(line: Line | None) -> str | None:
+    verdict = _verdict(line)
+    return f"{verdict}, {line.missing}" if line is not None and line.missing else verdict

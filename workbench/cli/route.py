@@ -1,0 +1,224 @@
+"""``workbench route``: which path an op sends rows to, with every condition that decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.cli.exits import CLEAN
+from workbench.cli.jsonout import print_json
+from workbench.cli.options import CALL, Given, Json, Naming, Rows, open_file, parse_rows, spread
+from workbench.cli.tables import MARKS, Column, counted, lines, ranges, say, table
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.capture import Capture, Row
+    from workbench.paths.routing import Route
+
+
+class Dtype(Enum):
+    """Score dtypes."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+@dataclass(frozen=True)
+class _Routed:
+    row: Row
+    k: int | None
+    route: Route
+
+
+@spread
+def route(
+    naming: Naming,
+    given: Given,
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help="A capture; without one, give the call.")] = None,
+    row: Rows = None,
+    length: Annotated[
+        int | None, typer.Option(min=0, help="Valid scores, where no FILE is given.", rich_help_panel=CALL)
+    ] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Of the scores, where no FILE is given: float32.", rich_help_panel=CALL)
+    ] = None,
+    known: Annotated[bool, typer.Option("--list", help="Name the known ops, releases and devices.")] = False,
+    json: Json = False,
+) -> int:
+    r"""Say which path an op sends rows to, and every condition that decided it.
+
+    workbench route capture.safetensors
+    workbench route capture.safetensors --row 3 --max-seq-len 131072
+    workbench route --op vllm.persistent_topk --release vllm==0.26.0 \
+        --device h200 --k 2048 --length 20000 --rows 40
+    workbench route --list
+    """
+    if known:
+        return _list(json)
+    if file is None:
+        if row:
+            raise UsageError("--row chooses rows of a FILE; name the file, or describe the row by --length")
+        routed = [_described(naming, given, length, dtype)]
+        notes: list[str] = []
+        name = None
+    else:
+        if length is not None or dtype is not None:
+            raise UsageError("--length and --dtype describe a row without a FILE; those of a capture are in it")
+        with open_file(file, naming, given) as capture:
+            routed = list(_routes(capture, given, parse_rows(row, len(capture))))
+            notes, name = given.notes(capture), capture.info.path
+    if json:
+        routes = [_document(one, in_file=file is not None) for one in routed]
+        print_json({"command": "route", "capture": name, "notes": notes, "routes": routes})
+        return CLEAN
+    lines((f"note: {note}" for note in notes), indent="")
+    if len(routed) == 1 or row:
+        for one in routed:
+            print_route(one.route, about=_about(one, name))
+    else:
+        _print_groups(routed, str(name))
+    return CLEAN
+
+
+def print_route(found: Route, about: str) -> None:
+    """Print where one row goes and its conditions, met, not met or unknown."""
+    say(f"{about}: {_where(found)}", "bold")
+    say(f"{found.op}, {found.release}, {found.device}")
+    for reason in found.reasons:
+        lines([reason.text], indent=f"  {MARKS[reason.met]} ")
+
+
+def _described(naming: Naming, given: Given, length: int | None, dtype: Dtype | None) -> _Routed:
+    """The route of a row that is described and not read."""
+    named = [name for name, value in vars(naming).items() if value is not None]
+    if named:
+        raise UsageError(f"--{named[0]} names a tensor of a FILE; name the file too")
+    needed = {"--op": given.op, "--release": given.release, "--device": given.device, "--k": given.k}
+    absent = [option for option, value in (needed | {"--length": length}).items() if value is None]
+    if absent:
+        raise UsageError(f"without a FILE, {', '.join(absent)} must be given; for names see: workbench route --list")
+    assert length is not None
+    return _routed(given.apply(_stand_in(length, 0, (dtype or Dtype.FLOAT32).value)), given)
+
+
+def _routes(capture: Capture, given: Given, numbers: list[int]) -> Iterator[_Routed]:
+    """Routes of a capture's rows; scores are read only where rows differ in dtype."""
+    for number in numbers:
+        if "," in capture.info.dtype:
+            row = capture[number]
+        else:
+            row = _stand_in(int(capture.lengths[number]), number, capture.info.dtype)
+            row = row.with_call(**vars(capture.call(capture.call_of(number))))
+        yield _routed(given.apply(row), given)
+
+
+def _stand_in(length: int, index: int, dtype: str) -> Row:
+    """A row of which only what decides its route is real."""
+    import torch
+
+    from workbench.capture import Row
+
+    return Row(torch.zeros(1, dtype=getattr(torch, dtype)).expand(length), length, index=index)
+
+
+def _routed(row: Row, given: Given) -> _Routed:
+    from workbench.paths import routing
+
+    k = row.k if given.k is None else given.k
+    return _Routed(row, k, routing.route(row, given.op, given.release, given.device, k))
+
+
+def _where(found: Route) -> str:
+    if found.path is not None:
+        return f"{found.path} ({found.variant})"
+    if found.refused:
+        return f"refused: {found.refused}"
+    options = ", ".join(f"--{name.replace('_', '-')}" for name in found.unknown)
+    return f"unknown: it depends on {', '.join(found.unknown)}; give {options}"
+
+
+def _about(one: _Routed, capture: str | None) -> str:
+    k = "unknown" if one.k is None else one.k
+    if capture is None:
+        return f"A row of length {one.row.length}, k {k}"
+    return f"Row {one.row.index} (call {one.row.call.index}, length {one.row.length}, k {k})"
+
+
+def _print_groups(routed: list[_Routed], name: str) -> None:
+    groups: dict[str, list[_Routed]] = {}
+    for one in routed:
+        groups.setdefault(_where(one.route), []).append(one)
+    first = routed[0].route
+    say(f"{counted(len(routed), 'row')} of {name} under {first.op}, {first.release}, {first.device}", "bold")
+    say("")
+    table(
+        [
+            Column("path", "text"),
+            Column("rows"),
+            Column("which", "text"),
+            Column("lengths", "word"),
+            Column("k", "word"),
+        ],
+        [
+            (where, len(group), ranges(one.row.index for one in group), _span(group, "length"), _span(group, "k"))
+            for where, group in groups.items()
+        ],
+    )
+    say("Every condition of a row: workbench route FILE --row N")
+
+
+def _span(group: list[_Routed], what: str) -> str:
+    values = {one.row.length if what == "length" else one.k for one in group}
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return "unknown"
+    return str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
+
+
+def _document(one: _Routed, in_file: bool) -> dict[str, object]:
+    return {
+        "row": one.row.index if in_file else None,
+        "call": one.row.call.index if in_file else None,
+        "k": one.k,
+        "length": one.row.length,
+        **asdict(one.route),
+    }
+
+
+def _list(json: bool) -> int:
+    from workbench.paths.devices import DEVICES
+    from workbench.paths.routing import OPS
+
+    if json:
+        ops = [{"name": op.name, "source": op.source, "releases": op.releases} for op in OPS]
+        print_json({"command": "route", "ops": ops, "devices": DEVICES})
+        return CLEAN
+    table(
+        [Column("op", "word"), Column("upstream name", "word"), Column("releases", "text")],
+        [(op.name, op.source, ", ".join(op.releases)) for op in OPS],
+    )
+    table(
+        [
+            Column("device", "word"),
+            Column("capability"),
+            Column("SMs"),
+            Column("opt-in shared\nmemory (bytes)"),
+            Column("numbers", "word"),
+        ],
+        [
+            (
+                device.name,
+                ".".join(map(str, device.capability)),
+                device.sms,
+                device.optin_bytes,
+                "measured" if device.measured else "as published",
+            )
+            for device in DEVICES
+        ],
+    )
+    return CLEAN
