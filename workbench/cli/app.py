@@ -17,7 +17,7 @@ from workbench.cli.options import Json
 from workbench.errors import UsageError
 
 ADDRESS = "127.0.0.1"
-STREAMLIT = "streamlit>=1.54"
+STREAMLIT = "streamlit>=1.63"
 
 
 def app(

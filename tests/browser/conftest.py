@@ -1,0 +1,109 @@
+"""The app, served on a free port of this machine, and a browser to drive it with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.ui.conftest import make_capture
+from workbench.capture import Call, Row, write_capture
+
+ROOT = Path(__file__).parents[2]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SIZE = {"width": 1280, "height": 900}
+START_S = 40
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small capture and one of rows of 1,048,576 scores."""
+    folder = tmp_path_factory.mktemp("app") / "dumps"
+    folder.mkdir()
+    make_capture(folder / "bad-row.safetensors")
+    width = 1 << 20
+    random = torch.Generator().manual_seed(0)
+    known = {"op": "vllm.persistent_topk", "release": "vllm==0.26.0", "device": "h200"}
+    call = Call(k=2048, rows=64, width=width, stride=width, max_seq_len=width, **known)  # type: ignore[arg-type]
+    write_capture(
+        folder / "wide.safetensors",
+        [Row(torch.randn(width, generator=random), width, call=call) for _ in range(2)],
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def served(dumps: Path) -> Iterator[str]:
+    """The address of the running app."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--", str(dumps)]
+    log = dumps.parent / "app.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env={**os.environ})
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait(url, process, log)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise RuntimeError(f"the app did not start: {log.read_text(errors='replace')[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, the system's where there is one."""
+    system = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        if system is None and not Path(playwright.chromium.executable_path).exists():
+            pytest.skip("no Chromium: run `make browser`")
+        opened = playwright.chromium.launch(executable_path=system, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh session of 1280 × 900 pixels."""
+    context = browser.new_context(viewport=SIZE)  # type: ignore[arg-type]
+    opened = context.new_page()
+    yield opened
+    context.close()

@@ -1,0 +1,67 @@
+"""The picture of every path's fill: where it stands, what is marked, what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from workbench.analysis.risk import RowProfile, census
+from workbench.figures import palette
+from workbench.figures.capacity import capacity_figure
+from workbench.figures.tables import census_table, paths_table
+from workbench.paths.catalog import PATHS
+
+
+@pytest.fixture(scope="module")
+def risks() -> list:
+    scores = torch.rand(16385, generator=torch.Generator().manual_seed(0)) * 0.245 + 1.0
+    return census(RowProfile(scores, "float32", 2048))
+
+
+def test_fill_is_population_over_capacity(risks: list) -> None:
+    figure = capacity_figure(risks, "vllm.histogram_256")
+    fill = next(trace for trace in figure.data if trace.name == "fill")
+    at = dict(zip(fill.customdata, fill.x, strict=True))
+    assert at["vllm.histogram_256"] == 16385 / 4096
+    assert at["vllm.filtered"] == 16385 / 16384
+    assert set(at) == {path.name for path in PATHS if path.buffer is not None}
+    (line,) = figure.layout.shapes
+    assert line.x0 == line.x1 == 1
+    low, high = figure.layout.xaxis.range
+    assert all(low < math.log10(value) < high for value in fill.x)
+
+
+def test_every_path_has_a_lane_and_the_reached_one_is_marked(risks: list) -> None:
+    ticks = capacity_figure(risks, "vllm.histogram_256").layout.yaxis.ticktext
+    assert len(ticks) == len(PATHS)
+    assert [tick for tick in ticks if tick.startswith("<b>▸")] == ["<b>▸ vllm.histogram_256</b>"]
+    assert not any("▸" in tick for tick in capacity_figure(risks).layout.yaxis.ticktext)
+
+
+def test_refused_paths_are_grey_with_their_reasons(risks: list) -> None:
+    fill = next(trace for trace in capacity_figure(risks).data if trace.name == "fill")
+    at = list(fill.customdata).index("vllm.histogram_2048")
+    assert fill.marker.line.color[at] == palette.REFUSED
+    assert "length 16385 is above 8192" in fill.hovertext[at]
+    at = list(fill.customdata).index("vllm.histogram_256")
+    assert fill.marker.color[at] == palette.AT_RISK
+
+
+def test_rows_without_bins_still_show_every_path() -> None:
+    figure = capacity_figure(census(RowProfile(torch.zeros(100, dtype=torch.bfloat16), "bfloat16", 2048)))
+    assert len(figure.layout.yaxis.ticktext) == len(PATHS)
+
+
+def test_census_table_keeps_integers_and_reasons(risks: list) -> None:
+    table = census_table(risks, "vllm.histogram_256").set_index("path")
+    assert table.loc["vllm.histogram_256", "population"] == 16385
+    assert table.loc["vllm.histogram_2048", "risk"] == "refused"
+    assert "above 8192" in table.loc["vllm.histogram_2048", "why"]
+    assert table["population"].dtype == "Int64"
+    assert list(table.index[table["reached"]]) == ["vllm.histogram_256"]
+
+
+def test_paths_table_lists_every_path() -> None:
+    assert list(paths_table(PATHS)["path"]) == [path.name for path in PATHS]

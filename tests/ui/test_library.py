@@ -1,0 +1,94 @@
+"""Which files the app offers, and that none outside the given folders is among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui.conftest import make_capture
+from workbench.errors import CaptureError
+from workbench.ui import library
+from workbench.ui.library import Uploads, list_captures, local
+
+
+def keys(*arguments: Path) -> list[str]:
+    offered = list_captures([str(path) for path in arguments]).entries
+    return [entry.key for entry in offered if not entry.key.startswith("samples/")]
+
+
+def test_files_below_a_folder_by_relative_name(tmp_path: Path) -> None:
+    for name in ("b.safetensors", "deep/er/a.safetensors", ".hidden/x.safetensors", "other.txt"):
+        path = tmp_path / "dumps" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    assert keys(tmp_path / "dumps") == ["dumps/b.safetensors", "dumps/deep/er/a.safetensors"]
+
+
+def test_links_that_leave_the_folder_are_passed_over(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "secret.safetensors").write_bytes(b"x")
+    (inside / "real.safetensors").write_bytes(b"x")
+    (inside / "link.safetensors").symlink_to(outside / "secret.safetensors")
+    (inside / "folder").symlink_to(outside)
+    (inside / "alias.safetensors").symlink_to(inside / "real.safetensors")
+    assert keys(inside) == ["inside/alias.safetensors", "inside/real.safetensors"]
+
+
+def test_shards_are_opened_through_their_index(tmp_path: Path) -> None:
+    for name in ("m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "m.safetensors.index.json"):
+        (tmp_path / name).write_bytes(b"x")
+    assert keys(tmp_path) == [f"{tmp_path.name}/m.safetensors.index.json"]
+
+
+def test_equal_names_are_told_apart(tmp_path: Path) -> None:
+    for part in ("a", "b"):
+        (tmp_path / part / "dumps").mkdir(parents=True)
+        (tmp_path / part / "dumps" / "x.safetensors").write_bytes(b"x")
+    assert keys(tmp_path / "a" / "dumps", tmp_path / "b" / "dumps") == ["dumps/x.safetensors", "dumps-2/x.safetensors"]
+
+
+def test_a_folder_named_as_the_samples_does_not_hide_them(tmp_path: Path) -> None:
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples" / "x.safetensors").write_bytes(b"x")
+    offered = [entry.key for entry in list_captures([str(tmp_path / "samples")]).entries]
+    assert offered[0] == "samples-given/x.safetensors"
+    assert library.DEFAULT_SAMPLE in offered
+
+
+def test_many_files_are_cut_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "MOST_FILES", 2)
+    for number in range(3):
+        (tmp_path / f"{number}.safetensors").write_bytes(b"x")
+    assert len(keys(tmp_path)) == 2
+    assert any("only the first 2" in text for text in list_captures([str(tmp_path)]).notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("../../etc/passwd", "passwd.safetensors"),
+        ("C:\\a\\b.safetensors", "b.safetensors"),
+        ("\x00\n.safetensors", "safetensors.safetensors"),
+        ("", "capture.safetensors"),
+        ("x" * 500 + ".safetensors", "x" * 80 + ".safetensors"),
+    ],
+)
+def test_upload_names_are_made_harmless(name: str, kept: str) -> None:
+    assert Uploads().add(name, b"x").key == f"upload/{kept}"
+
+
+def test_uploads_go_with_their_session() -> None:
+    uploads = Uploads()
+    path = uploads.add("a.safetensors", b"x").path
+    assert path.read_bytes() == b"x"
+    del uploads
+    assert not path.exists()
+
+
+def test_messages_name_files_as_links_do(tmp_path: Path) -> None:
+    entry = list_captures([str(make_capture(tmp_path / "a.safetensors"))]).entries[0]
+    message = str(local(CaptureError("is bad", file=entry.path, row=3), entry))
+    assert message == "a.safetensors, row 3: is bad"

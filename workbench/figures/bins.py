@@ -1,0 +1,280 @@
+"""The histogram of coarse bins around the threshold, with the capacity of the buffer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.analysis.risk import Risk, RowProfile
+from workbench.figures import palette
+from workbench.figures.frame import axis, new_figure
+from workbench.figures.words import count, ratio, value
+from workbench.numeric.keys import bin_values
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MAX_RADIUS = 254  # with the threshold bin and three special bins, 512 bars
+_NEGATIVE_INF_KEY, _POSITIVE_INF_KEY = 0x03FF, 0xFC00
+_WIDTH, _CHARACTER = 640, 6.4  # pixels that the axis has, and that a digit of its labels takes
+_APART = 0.07  # distance between the window and a special bin shown apart, in widths of the window
+
+
+@dataclass(frozen=True, eq=False)
+class BinWindow:
+    """The bins that a picture shows.
+
+    Attributes:
+        bits: of the coarse key. threshold: the threshold bin.
+        bins: int64 [n], bin numbers; populated infinities and NaN outside the window stand apart at the edges.
+        places: float64 [n], where each stands on the axis: its number, or apart. populations: int64 [n].
+        labels: each bin's range in words.
+        special: bool [n], whether the bin holds an infinity or NaN.
+        lower, higher: scores in bins that are not shown, infinities and NaN left out since those are always shown.
+    """
+
+    bits: int
+    threshold: int
+    bins: np.ndarray
+    places: np.ndarray
+    populations: np.ndarray
+    labels: tuple[str, ...]
+    special: np.ndarray
+    lower: int
+    higher: int
+
+    def bin_at(self, place: float) -> int | None:
+        """The bin that stands at a place of the axis."""
+        at = np.flatnonzero(np.isclose(self.places, place))
+        return int(self.bins[at[0]]) if at.size else None
+
+
+def range_label(bin_: int, bits: int) -> str:
+    """A bin's range of fp16 values in words, infinities and NaN by name."""
+    low, high = bin_values(bin_, bits)
+    if math.isnan(low) and math.isnan(high):
+        return "NaN"
+    if math.isinf(low) or math.isinf(high):
+        return "+inf (≥ 65520)" if math.isinf(low) and low > 0 else f"{value(-math.inf)} (≤ {value(-65520.0)})"
+    return value(low) if low == high else f"{value(low)} … {value(high)}"
+
+
+def bin_window(profile: RowProfile, bits: int, radius: int) -> BinWindow:
+    """The bins around a row's threshold bin under a coarse key.
+
+    Args:
+        profile: of a row that is countable. bits: of the coarse key. radius: bins to either side, at most 254.
+    """
+    populations = profile.half().bins(bits).cpu().numpy()
+    threshold = profile.threshold(bits).bin
+    lowest, highest, nan = _NEGATIVE_INF_KEY >> (16 - bits), _POSITIVE_INF_KEY >> (16 - bits), (1 << bits) - 1
+    radius = max(1, min(radius, MAX_RADIUS))
+    centre = min(max(threshold, lowest), highest)
+    first, last = max(lowest, centre - radius), min(highest, centre + radius)
+    apart = max(3, math.ceil(_APART * (last - first + 1)))
+    bins, places = list(range(first, last + 1)), [float(at) for at in range(first, last + 1)]
+    if first > lowest and populations[lowest]:
+        bins.insert(0, lowest)
+        places.insert(0, float(first - apart))
+    if last < highest and populations[highest]:
+        bins.append(highest)
+        places.append(float(last + apart))
+    if populations[nan]:
+        bins.append(nan)
+        places.append(max(places[-1], last) + apart)
+    numbers = np.array(bins, dtype=np.int64)
+    return BinWindow(
+        bits=bits,
+        threshold=threshold,
+        bins=numbers,
+        places=np.array(places),
+        populations=populations[numbers],
+        labels=tuple(range_label(at, bits) for at in bins),
+        special=np.isin(numbers, [lowest, highest, nan]),
+        lower=int(populations[lowest + 1 : first].sum()),
+        higher=int(populations[last + 1 : highest].sum()),
+    )
+
+
+def bins_figure(window: BinWindow, risk: Risk, chosen: int | None = None) -> go.Figure:
+    """Populations of coarse bins on a log scale, the threshold bin against the capacity of the buffer.
+
+    Args:
+        window: the bins. risk: of the row on the path (its capacity, and whether the bin goes through the buffer).
+        chosen: a bin to outline.
+
+    Returns:
+        A figure whose bars stand at ``window.places``; ``window.bin_at`` turns a clicked place into a bin.
+    """
+    import plotly.graph_objects as go
+
+    figure = new_figure(380, top=30, bottom=80)
+    overflow = risk.capacity if risk.capacity is not None and risk.breach and risk.buffered else None
+    at_threshold = window.bins == window.threshold
+    shown = np.where(at_threshold & (overflow is not None), overflow or 0, window.populations).astype(float)
+    hover = np.array(
+        [
+            f"bin {b}: {label}<br>{count(int(n))} scores"
+            for b, label, n in zip(window.bins, window.labels, window.populations, strict=True)
+        ]
+    )
+    colours = np.where(at_threshold, palette.THRESHOLD, palette.BIN)
+    outline = np.where(window.bins == (-1 if chosen is None else chosen), 2.5, 0.0)
+    bars = {"hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>", "customdata": window.bins}
+    figure.add_trace(
+        go.Bar(
+            x=window.places,
+            y=np.where(shown > 0, shown, np.nan),
+            width=0.86,
+            marker={"color": colours, "line": {"color": palette.CHOSEN, "width": outline}},
+            name="bins",
+            **bars,
+        )
+    )
+    if overflow is not None:
+        excess = np.where(at_threshold, window.populations - overflow, np.nan)
+        figure.add_trace(
+            go.Bar(
+                x=window.places,
+                y=excess,
+                base=np.where(at_threshold, float(overflow), np.nan),
+                width=0.86,
+                marker={"color": palette.OVERFLOW, "line": {"color": palette.CHOSEN, "width": outline}},
+                name="past the capacity",
+                **bars,
+            )
+        )
+    top = float(max(window.populations.max(initial=1), risk.capacity or 1))
+    _axes(figure, window, top)
+    if risk.capacity is not None:
+        _capacity_line(figure, risk.capacity, at_left=_side(window) == 1)
+    _threshold_note(figure, window, risk)
+    _rest_notes(figure, window)
+    figure.update_layout(barmode="overlay", bargap=0)
+    return figure
+
+
+def _axes(figure: go.Figure, window: BinWindow, top: float) -> None:
+    places, texts = _ticks(window)
+    figure.update_xaxes(
+        **axis(
+            "range of fp16 values that a bin holds",
+            tickvals=places,
+            ticktext=texts,
+            tickangle=0,
+            showgrid=False,
+            ticks="outside",
+            ticklen=4,
+            range=[window.places.min() - 0.8, window.places.max() + 0.8],
+        )
+    )
+    # half a score at the bottom, so that a bin of one score has a height
+    figure.update_yaxes(
+        **axis(
+            "scores per bin (log)",
+            type="log",
+            range=[math.log10(0.5), math.log10(top) + 0.55],
+            tickvals=[10**at for at in range(math.ceil(math.log10(top)) + 1)],
+            tickformat=",d",
+        )
+    )
+
+
+def _ticks(window: BinWindow) -> tuple[list[float], list[str]]:
+    """Places and two-line labels, as many as are readable: special bins with scores, the threshold, every n-th bin."""
+    lines = [label.replace(" … ", "<br>… ").replace(" (", "<br>(") for label in window.labels]
+    longest = max(len(line) for label in lines for line in label.split("<br>"))
+    span = window.places.max() - window.places.min() + 1.6
+    step = max(1, math.ceil(span * (longest * _CHARACTER + 10) / _WIDTH))
+    at_threshold = window.bins == window.threshold
+    always = (window.special & (window.populations > 0)) | at_threshold
+    regular = (window.bins - window.threshold) % step == 0
+    near = (np.abs(window.places[:, None] - window.places[always][None, :]) < step).any(axis=1)
+    ticked = np.flatnonzero(always | (regular & ~near & (window.places == window.bins)))
+    texts = [f"<b>{lines[at]}</b>" if at_threshold[at] else lines[at] for at in ticked]
+    return window.places[ticked].tolist(), texts
+
+
+def _capacity_line(figure: go.Figure, capacity: int, *, at_left: bool) -> None:
+    figure.add_hline(y=capacity, line={"color": palette.CAPACITY, "width": 1.5, "dash": "dash"})
+    figure.add_annotation(
+        xref="paper",
+        x=0.005 if at_left else 1,
+        xanchor="left" if at_left else "right",
+        y=math.log10(capacity),
+        yanchor="bottom",
+        text=f"capacity {count(capacity)}",
+        showarrow=False,
+        font={"color": palette.CAPACITY, "size": 13},
+        bgcolor="rgba(255,255,255,0.8)",
+        name="capacity",
+    )
+
+
+def _threshold_note(figure: go.Figure, window: BinWindow, risk: Risk) -> None:
+    at = np.flatnonzero(window.bins == window.threshold)[0]
+    place, population = float(window.places[at]), int(window.populations[at])
+    text = f"threshold bin {window.threshold}: {count(population)} scores"
+    colour = palette.THRESHOLD
+    if risk.capacity is not None and risk.breach:
+        if risk.buffered:
+            text += f"<br><b>breach: {ratio(population, risk.capacity)} the capacity</b>"
+            if risk.level == "safe":
+                text += ", yet no value is lost"
+            colour = palette.OVERFLOW
+        else:
+            text += f"<br>{ratio(population, risk.capacity)} the capacity, but taken whole past the buffer"
+    # above the neighbouring bars, with a line down to its own
+    span = window.places.max() - window.places.min()
+    beside = window.populations[np.abs(window.places - place) < 0.25 * span].max(initial=1)
+    side = _side(window)
+    figure.add_annotation(
+        x=place,
+        y=math.log10(max(population, 0.6)),
+        axref="x",
+        ayref="y",
+        ax=place,
+        ay=math.log10(max(beside, population)) + 0.12,
+        yanchor="bottom",
+        xanchor={-1: "left", 0: "center", 1: "right"}[side],
+        text=text,
+        showarrow=True,
+        arrowhead=0,
+        arrowwidth=1,
+        arrowcolor=colour,
+        font={"color": colour, "size": 13},
+        bgcolor="rgba(255,255,255,0.85)",
+        name="threshold",
+    )
+
+
+def _side(window: BinWindow) -> int:
+    """Where the threshold bin stands: -1 in the left quarter, 1 in the right one, else 0."""
+    low, high = window.places.min(), window.places.max()
+    share = (float(window.places[window.bins == window.threshold][0]) - low) / (high - low)
+    return -1 if share < 0.25 else 1 if share > 0.75 else 0
+
+
+def _rest_notes(figure: go.Figure, window: BinWindow) -> None:
+    """What lies outside the window, above the plot at the side where it lies."""
+    notes = (
+        (window.lower, 0, "left", f"← {count(window.lower)} scores in lower bins"),
+        (window.higher, 1, "right", f"{count(window.higher)} scores in higher bins →"),
+    )
+    for number, x, anchor, text in notes:
+        if number:
+            figure.add_annotation(
+                xref="paper",
+                yref="paper",
+                x=x,
+                y=1,
+                xanchor=anchor,
+                yanchor="bottom",
+                yshift=8,
+                text=text,
+                showarrow=False,
+                font={"color": palette.MUTED, "size": 12},
+            )

@@ -1,0 +1,41 @@
+"""What all figures share: fonts, margins, colours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench.figures import palette
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+def new_figure(height: int, *, left: int = 70, right: int = 24, top: int = 30, bottom: int = 64) -> go.Figure:
+    """An empty figure in the workbench's style; sizes in pixels."""
+    import plotly.graph_objects as go
+
+    return go.Figure(
+        layout={
+            "template": "none",
+            "height": height,
+            "margin": {"l": left, "r": right, "t": top, "b": bottom},
+            "font": {"family": palette.FONT, "size": 13, "color": palette.TEXT},
+            "paper_bgcolor": palette.PAPER,
+            "plot_bgcolor": palette.PAPER,
+            "showlegend": False,
+            "hoverlabel": {"font": {"family": palette.FONT, "size": 13}, "align": "left"},
+            "dragmode": "zoom",
+        }
+    )
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """An axis in the workbench's style."""
+    return {
+        "title": {"text": title, "font": {"size": 13, "color": palette.MUTED}, "standoff": 10},
+        "gridcolor": palette.GRID,
+        "linecolor": palette.MUTED,
+        "tickfont": {"size": 12},
+        "zeroline": False,
+        **more,
+    }

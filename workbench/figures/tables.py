@@ -1,0 +1,87 @@
+"""Results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench.analysis.risk import Risk
+from workbench.figures import palette
+from workbench.paths.spec import Path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def census_table(risks: Sequence[Risk], reached: str | None = None) -> pd.DataFrame:
+    """One line a path; integers nullable, ``why`` holds the reasons of a refusal or what else must be known."""
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {
+            "path": [risk.path for risk in risks],
+            "reached": [risk.path == reached for risk in risks],
+            "risk": [palette.REFUSED_WORD if risk.refused else risk.level or palette.UNKNOWN for risk in risks],
+            "bin": [risk.threshold_bin for risk in risks],
+            "above": [risk.above for risk in risks],
+            "need": [risk.need for risk in risks],
+            "population": [risk.population for risk in risks],
+            "capacity": [risk.capacity for risk in risks],
+            "p_clean": [risk.p_clean for risk in risks],
+            "expected": [risk.expected_missing for risk in risks],
+            "least": [risk.least_missing for risk in risks],
+            "most": [risk.most_missing for risk in risks],
+            "why": [_why(risk) for risk in risks],
+        }
+    )
+    for name in ("bin", "above", "need", "population", "capacity", "least", "most"):
+        frame[name] = frame[name].astype("Int64")
+    for name in ("p_clean", "expected"):
+        frame[name] = frame[name].astype("Float64")
+    return frame
+
+
+def _why(risk: Risk) -> str:
+    if risk.refused:
+        return "; ".join(risk.refused)
+    if risk.note:
+        return risk.note
+    if risk.breach and not risk.buffered:
+        return "the bin is taken whole, past the buffer"
+    if risk.breach and risk.level == "safe":
+        return "whatever is dropped has an equal that stays"
+    return ""
+
+
+def paths_table(paths: Sequence[Path]) -> pd.DataFrame:
+    """The catalogue of paths, one line each."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "path": [path.name for path in paths],
+            "summary": [path.summary for path in paths],
+            "coarse key": [f"{path.key_bits} bits" if path.key_bits else "–" for path in paths],
+            "capacity": [_capacity(path) for path in paths],
+            "k": ["any" if path.ks is None else ", ".join(map(str, path.ks)) for path in paths],
+            "length": [_lengths(path) for path in paths],
+            "releases": [path.releases for path in paths],
+            "evidence": [path.evidence.value for path in paths],
+            "reports": [", ".join(path.references) for path in paths],
+        }
+    )
+
+
+def _capacity(path: Path) -> str:
+    if path.buffer is None:
+        return "no buffer"
+    return "k" if path.buffer.capacity == "k" else f"{path.buffer.capacity:,}"
+
+
+def _lengths(path: Path) -> str:
+    bounds = []
+    if path.longer_than is not None:
+        bounds.append(f"> {path.longer_than}")
+    if path.up_to is not None:
+        bounds.append(f"≤ {path.up_to}")
+    return ", ".join(bounds) or "any"

@@ -1,0 +1,52 @@
+"""Numbers as people read them in pictures and tables."""
+
+from __future__ import annotations
+
+import math
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def count(number: int | None) -> str:
+    """A count with thousands separators; an en dash where there is none."""
+    return "–" if number is None else f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def value(number: float, digits: int = 4) -> str:
+    """A score or bin edge, with infinities and NaN in words."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return f"{MINUS}inf" if number < 0 else "+inf"
+    if number.is_integer() and 1e4 <= abs(number) < 1e9:
+        return f"{number:.0f}".replace("-", MINUS)
+    text = f"{number:.{digits}g}"
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        text = f"{mantissa}e{int(exponent)}"
+    return text.replace("-", MINUS)
+
+
+def ratio(population: int, capacity: int) -> str:
+    """How full a buffer is, as a multiple of its capacity."""
+    fill = population / capacity
+    digits = 2 if fill < 100 else 0
+    return f"{fill:,.{digits}f}×" if fill >= 0.01 else f"{fill:.1g}×"
+
+
+def probability(number: float | None, *, possible: bool = False) -> str:
+    """A probability; the ends are named only where they are exact. ``possible``: a 0 is too small for a float64."""
+    if number is None:
+        return "–"
+    if number == 0 and possible:
+        return f"<1e{MINUS}300"
+    if number in (0.0, 1.0):
+        return f"{number:.0f}"
+    if number < 1e-4:
+        return f"{number:.0e}".replace("e-0", "e-").replace("-", MINUS)
+    return f"{number:.4f}" if number < 0.9999 else ">0.9999"

@@ -1,0 +1,1 @@
+"""The Streamlit pages: state in the URL, cached loading, and the pictures of ``workbench.figures``."""

@@ -1,0 +1,152 @@
+"""The view of a row's coarse bins around the threshold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from workbench.analysis.bins import bin_contents
+from workbench.analysis.risk import Risk, RowProfile
+from workbench.figures.bins import BinWindow, bin_window, bins_figure, range_label
+from workbench.figures.words import count, plural, probability, value
+from workbench.paths.catalog import PATHS, get_path
+from workbench.ui import state
+from workbench.ui.common import PLOT, Slots, figures_row, pick_path, score_texts
+from workbench.ui.loading import Inspected
+from workbench.ui.view import RADII
+
+COARSE = [path.name for path in PATHS if path.key_bits is not None]
+DEFAULT_RADIUS = 24
+MEMBERS = 100
+
+
+def show_bins(found: Inspected, key: str, slots: Slots) -> None:
+    """Histogram, numbers and the contents of one bin. ``key`` names what is inspected; controls go into the slots."""
+    left, right = slots
+    with left:
+        name = pick_path(found, COARSE, f"bins-path:{key}")
+    profile, risk = found.profile, next(risk for risk in found.risks if risk.path == name)
+    if not profile.countable:
+        st.info(state.plain(_why_no_bins(profile)))
+        return
+    with right:
+        radius = _pick_radius(key)
+    bits = get_path(name).key_bits
+    assert bits is not None
+    window = bin_window(profile, bits, radius)
+    chosen = state.current().bin
+    if chosen is not None and chosen >= 1 << bits:
+        st.warning(f"There is no bin {chosen}: {name} has bins 0 to {(1 << bits) - 1}.")
+        chosen = None
+    if risk.refused:
+        st.caption(
+            state.plain(f"{name} does not take this row ({'; '.join(risk.refused)}); its bins are shown all the same.")
+        )
+    elif found.reached is not None and found.reached != name:
+        st.caption(state.plain(f"The op sends this row to {found.reached}; shown is what {name} would see."))
+    chart = f"bins:{key}:{name}:{radius}"
+    st.plotly_chart(
+        bins_figure(window, risk, chosen),
+        key=chart,
+        theme=None,
+        config=PLOT,
+        on_select=_clicked(chart, window),
+        selection_mode="points",
+    )
+    _numbers(risk)
+    _contents(profile, bits, window.threshold if chosen is None else chosen, window.threshold)
+
+
+def _why_no_bins(profile: RowProfile) -> str:
+    if profile.length <= profile.k:
+        return (
+            f"The row holds {plural(profile.length, 'score')} and k is {profile.k}: all of it is selected, "
+            "so there is no threshold bin."
+        )
+    return f"Coarse bins are those of float32 scores; this row is {profile.dtype}, which no coarse path takes."
+
+
+def _pick_radius(key: str) -> int:
+    widget = f"around:{key}"
+    st.session_state[widget] = state.current().around or DEFAULT_RADIUS
+    st.selectbox(
+        "Bins to either side", RADII, key=widget, on_change=state.bound("around", widget), help="of the threshold bin"
+    )
+    return int(st.session_state[widget])
+
+
+def _clicked(chart: str, window: BinWindow) -> Any:
+    def take() -> None:
+        points = st.session_state[chart].selection.points
+        if points:
+            state.change(bin=window.bin_at(float(points[0]["x"])))
+
+    return take
+
+
+def _numbers(risk: Risk) -> None:
+    span = (
+        "–"
+        if risk.least_missing is None or risk.most_missing is None
+        else f"{count(risk.least_missing)}–{count(risk.most_missing)}"
+    )
+    clean = probability(risk.p_clean, possible=risk.level == "at risk")
+    expected = "–" if risk.expected_missing is None else value(risk.expected_missing, 5)
+    figures_row(
+        [
+            ("Above", count(risk.above), "scores in higher bins: all are winners"),
+            ("Need", count(risk.need), "winners that must come out of the threshold bin"),
+            ("Population", count(risk.population), "scores in the threshold bin"),
+            ("Capacity", count(risk.capacity), "scores of that bin which the buffer holds"),
+            ("p clean", clean, "probability that a random arrival order loses nothing"),
+            ("Mean lost", expected, "values missing on average over random arrival orders"),
+            ("Least–most", span, "values missing over every arrival order"),
+        ]
+    )
+    if risk.order_correlation is not None and abs(risk.order_correlation) > 0.5:
+        st.caption(
+            f"Within this bin the scores follow their position (rank correlation {risk.order_correlation:.2f}): real "
+            "arrival follows position too, so the mean over random orders does not describe it. Least and most hold."
+        )
+
+
+def _contents(profile: RowProfile, bits: int, bin_: int, threshold: int) -> None:
+    held = bin_contents(profile, bits, bin_, MEMBERS)
+    what = "threshold bin" if bin_ == threshold else "bin"
+    title = f"What {what} {bin_} holds: {range_label(bin_, bits)}"
+    if held is None:
+        st.markdown(f"**{state.plain(title)}** — no scores")
+        return
+    st.markdown(f"**{state.plain(title)}** — click a bar to look into another bin")
+    left, right = st.columns([2, 3])
+    shares = f"{held.most_common_count / held.population:.2%} of the bin"
+    facts = [
+        ("scores", count(held.population)),
+        ("distinct values", count(held.distinct)),
+        ("greatest", value(held.greatest, 9)),
+        ("least", value(held.least, 9)),
+        ("most common", value(held.most_common, 9)),
+        ("held by", f"{plural(held.most_common_count, 'score')} ({shares})"),
+    ]
+    left.dataframe(
+        pd.DataFrame(facts, columns=["of the bin", "value"]),
+        hide_index=True,
+        column_config={"value": st.column_config.TextColumn(alignment="right")},
+    )
+    shown = held.indices.numel()
+    right.dataframe(
+        pd.DataFrame({"index": held.indices.cpu().numpy(), "score": score_texts(held.values.tolist())}),
+        hide_index=True,
+        height=212,
+        column_config={
+            "index": st.column_config.NumberColumn(format="localized"),
+            "score": st.column_config.TextColumn(alignment="right"),
+        },
+    )
+    right.caption(
+        f"The {count(shown)} best of {count(held.population)} scores"
+        if shown < held.population
+        else "All of its scores"
+    )

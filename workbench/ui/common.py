@@ -1,0 +1,80 @@
+"""Pieces that several views share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import streamlit as st
+
+from workbench.figures import palette
+from workbench.figures.words import value
+from workbench.runs.inspect import damage
+from workbench.ui import state
+from workbench.ui.loading import Inspected
+from workbench.ui.view import RECORDED
+
+Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
+PLOT = {"displayModeBar": False, "scrollZoom": False}
+
+
+def callout(text: str, colour: str) -> None:
+    """One sentence that stands out by a coloured edge."""
+    style = f"border-left:5px solid {colour};padding:0.1rem 0 0.1rem 0.8rem;margin-bottom:0.6rem;font-size:1.12rem;"
+    style += "line-height:1.45"
+    st.markdown(f'<div style="{style}">{escape(text)}</div>', unsafe_allow_html=True)
+
+
+def colour_of(verdict: str | None, risk: str | None) -> str:
+    """The colour of a finding: the verdict's where something was lost, else the risk's."""
+    if verdict in ("lossy", "invalid"):
+        return palette.VERDICTS[verdict]
+    return palette.risk_colour(risk) if risk is not None else palette.VERDICTS.get(verdict or "", palette.REFUSED)
+
+
+def error_box(error: Exception | str) -> None:
+    """An error as a box with its message, shown as it is."""
+    st.error(state.plain(str(error)), icon=":material/error:")
+
+
+def default_path(found: Inspected, options: Sequence[str]) -> str:
+    """The path to show where none was chosen: the reached one, else the one that the sentence is about, else the one
+    of the judged that fares worst among ``options``, else the first."""
+    if found.reached in options:
+        return str(found.reached)
+    for result in sorted(found.inspection.every, key=damage, reverse=True):
+        name = RECORDED if result.line.engine == "recorded" else result.line.path
+        if name in options and result.line.refused is None:
+            return str(name)
+    return options[0]
+
+
+def pick_path(found: Inspected, options: Sequence[str], key: str) -> str:
+    """A selector of one of ``options``, which the URL carries."""
+    chosen = state.current().path
+    path = chosen if chosen is not None and chosen in options else default_path(found, options)
+    refused = {risk.path for risk in found.risks if risk.refused}
+
+    def label(name: str) -> str:
+        if name == RECORDED:
+            return "recorded selection"
+        return f"{name} · reached" if name == found.reached else f"{name} · refused" if name in refused else name
+
+    st.session_state[key] = path
+
+    def take() -> None:
+        state.change(path=st.session_state[key], bin=None)
+
+    st.selectbox("Path", options, key=key, format_func=label, on_change=take)
+    return path
+
+
+def score_texts(scores: Iterable[float], digits: int = 9) -> list[str]:
+    """Scores as text, since tables show neither infinities nor NaN; nine digits tell any two float32 apart."""
+    return [value(score, digits) for score in scores]
+
+
+def figures_row(numbers: Sequence[tuple[str, str, str]]) -> None:
+    """Numbers with their names and an explanation, in one line of equal columns."""
+    for column, (name, text, about) in zip(st.columns(len(numbers)), numbers, strict=True):
+        column.metric(name, text, help=about or None)

@@ -1,0 +1,153 @@
+"""The row inspector: one sentence that says what happened, then the picture, then the numbers."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from workbench.errors import WorkbenchError
+from workbench.figures.words import count, plural
+from workbench.runs.sentence import finding
+from workbench.ui import state
+from workbench.ui.common import callout, colour_of, error_box
+from workbench.ui.controls import pick_circumstances
+from workbench.ui.library import Entry
+from workbench.ui.loading import Inspected, Opened, inspected
+from workbench.ui.loading import opened as open_entry
+from workbench.ui.picker import check_digest, pick_capture, pick_tensors
+from workbench.ui.rows import pick_page, row_list, summarise
+from workbench.ui.views import show_views
+
+_FIELDS = ("layer", "step", "rank", "rows", "width", "stride", "next_n", "max_seq_len", "model", "request")
+_MARKS = {True: "✓", False: "✗", None: "?"}
+
+
+def inspect_page() -> None:
+    """The page that the app opens on."""
+    with st.sidebar:
+        entry = pick_capture()
+        list_slot = st.container()
+    notices = st.empty()
+    _open(entry, list_slot)
+    if state.notices():
+        notices.warning("\n\n".join(state.plain(text) for text in state.notices()), icon=":material/link:")
+
+
+def _open(entry: Entry | None, list_slot: st.delta_generator.DeltaGenerator) -> None:
+    if entry is None:
+        st.info("There is no capture to open: open a file in the sidebar, or give files or folders at start.")
+        return
+    try:
+        if not pick_tensors(entry):
+            return
+        found = open_entry(entry, state.current())
+    except WorkbenchError as error:
+        error_box(error)
+        return
+    check_digest(found)
+    _inspect(entry, found, list_slot)
+    state.write_url()
+
+
+def _inspect(entry: Entry, found: Opened, list_slot: st.delta_generator.DeltaGenerator) -> None:
+    rows = len(found.capture)
+    row = state.current().row
+    if row is not None and row >= rows:
+        st.warning(f"The link names row {count(row)}; this capture has rows 0 to {count(rows - 1)}.")
+        state.settle(row=None)
+    head = st.container()
+    with list_slot:
+        page = pick_page(found, state.current().row)
+        place = st.container()
+    if state.current().row is not None:  # first what was asked for, then the list
+        with head:
+            _inspect_row(entry, found)
+    with place:
+        lines = summarise(entry, state.current(), page, rows)
+        if state.current().row is None:
+            state.settle(row=lines[0].row)
+            with head:
+                _inspect_row(entry, found)
+        row_list(lines, state.current().row or 0, rows, f"rows:{_identity(found)}:{page}")
+        _about(found)
+
+
+def _identity(found: Opened) -> str:
+    view = state.current()
+    return ":".join(map(str, (found.digest, *view.names, view.k, view.op, view.release, view.device)))
+
+
+def _inspect_row(entry: Entry, found: Opened) -> None:
+    number = state.current().row
+    assert number is not None
+    call = found.capture.call(found.capture.call_of(number))
+    st.markdown(f"#### {state.plain(entry.key)} · row {count(number)}")
+    pick_circumstances(found.capture.info.strings, call.k, f"{found.digest}:{number}")
+    view = state.current()
+    try:
+        if (call.k or view.k) is None:
+            st.info("The capture does not say k: choose it above, and the row is inspected.")
+            return
+        with st.spinner("Inspecting the row", show_time=True):
+            seen = inspected(entry, view, number)
+    except WorkbenchError as error:
+        error_box(error)
+        return
+    _show(entry, seen, number, f"{_identity(found)}:{number}")
+
+
+def _show(entry: Entry, seen: Inspected, number: int, key: str) -> None:
+    worst = seen.inspection.worst
+    line = None if worst is None else worst.line
+    callout(finding(seen.inspection), colour_of(line.verdict if line else None, line.risk if line else None))
+    show_views(entry, seen, number, key)
+    _route(seen)
+    _call(seen)
+
+
+def _route(seen: Inspected) -> None:
+    route = seen.inspection.route
+    with st.expander("Route: why the row takes this path", icon=":material/alt_route:"):
+        st.markdown(state.plain(f"Judged: {seen.inspection.judged_because}."))
+        if route is None:
+            st.markdown(state.plain(f"There is no route, since {seen.case.unrouted}."))
+            return
+        end = route.path or (f"refused: {route.refused}" if route.refused else seen.case.unrouted)
+        st.markdown(state.plain(f"{route.op}, {route.release}, {route.device} → {end}"))
+        lines = [f"| {_MARKS[one.met]} | {state.plain(one.text)} |" for one in route.reasons]
+        st.markdown("\n".join(["| met | condition |", "|:-:|:--|", *lines]))
+
+
+def _call(seen: Inspected) -> None:
+    row = seen.case.row
+    with st.expander("Call and row", icon=":material/info:"):
+        facts = {"length": count(row.length), "start": count(row.start), "dtype": row.dtype}
+        facts |= {"recorded": "yes" if row.indices is not None else "no"}
+        for name in _FIELDS:
+            known = getattr(row.call, name)
+            facts[name] = "unknown" if known is None else count(known) if isinstance(known, int) else known
+        names, values = zip(*facts.items(), strict=True)
+        half = (len(names) + 1) // 2
+        for part in (slice(None, half), slice(half, None)):
+            head, body = names[part], values[part]
+            st.markdown(
+                "\n".join(
+                    [
+                        "| " + " | ".join(state.plain(text) for text in head) + " |",
+                        "|" + ":--|" * len(head),
+                        "| " + " | ".join(state.plain(str(text)) for text in body) + " |",
+                    ]
+                )
+            )
+
+
+def _about(found: Opened) -> None:
+    info = found.capture.info
+    parts = [plural(info.rows, "row"), plural(info.calls, "call"), info.dtype, f"up to {count(info.length_max)} scores"]
+    if info.strings.get("model"):
+        parts.append(str(info.strings["model"]))
+    st.caption(state.plain(" · ".join(parts)))
+    for text in info.notes:
+        st.caption(state.plain(text))
+    if info.source:
+        with st.expander("How it was made"):
+            st.markdown(state.plain(info.source))

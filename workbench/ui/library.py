@@ -1,0 +1,189 @@
+"""The capture files that the app offers: samples, what lies below the folders given at start, and uploads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workbench.capture.format import METADATA_KEY
+from workbench.capture.source import Source, shown
+from workbench.errors import CaptureError
+from workbench.resources import samples_dir
+
+SUFFIXES = (".safetensors", ".safetensors.index.json")
+DEFAULT_SAMPLE = "samples/smollm2-lm-head.safetensors"
+UPLOADS = "upload"
+MOST_FILES = 2000
+_SHARD = re.compile(r"-\d{5}-of-\d{5}\.safetensors$")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One capture file on offer.
+
+    Attributes:
+        key: its relative name, as links carry it: ``samples/…``, ``<folder given>/…`` or ``upload/…``.
+        path: where it is. stamp: size and time of change, so that a file that changes is opened anew.
+    """
+
+    key: str
+    path: Path
+    stamp: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Library:
+    """Every file on offer, samples last where files were given. ``notes``: what could not be listed, in words."""
+
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...]
+    given: bool
+
+    def without(self, faults: Mapping[str, str]) -> Library:
+        """The library without the files at fault, from which a default is taken."""
+        kept = tuple(entry for entry in self.entries if not faults.get(entry.key))
+        return replace(self, entries=kept)
+
+    def get(self, key: str) -> Entry | None:
+        """The entry of that key."""
+        return next((entry for entry in self.entries if entry.key == key), None)
+
+    @property
+    def default(self) -> Entry | None:
+        """What the app opens on: the first file given at start, else the default sample, else the first one."""
+        if self.given and self.entries:
+            return self.entries[0]
+        return self.get(DEFAULT_SAMPLE) or (self.entries[0] if self.entries else None)
+
+
+def list_captures(arguments: Sequence[str]) -> Library:
+    """The files named or found below the folders in ``arguments``, and the samples."""
+    entries: list[Entry] = []
+    notes: list[str] = []
+    labels: dict[str, int] = {}
+    for argument in arguments:
+        path = Path(argument)
+        label = _label(path, labels)
+        if path.is_dir():
+            found, more = _below(path, label)
+            entries += found
+            notes += [f"{label}: only the first {MOST_FILES} capture files are listed"] if more else []
+            notes += [] if found else [f"{label}: no capture files below this folder"]
+        elif path.exists():
+            entries += _entry(label, path)
+        else:
+            notes.append(f"{shown(argument)}: no such file or folder")
+    given = bool(entries)
+    try:
+        entries += _below(samples_dir(), "samples")[0]
+    except FileNotFoundError as error:
+        notes.append(str(error))
+    return Library(tuple(entries), tuple(notes), given)
+
+
+def _label(path: Path, labels: dict[str, int]) -> str:
+    """A short name for what was given, made unique."""
+    name = shown(path.absolute().name) or "root"
+    if name in ("samples", UPLOADS):
+        name += "-given"
+    labels[name] = labels.get(name, 0) + 1
+    return name if labels[name] == 1 else f"{name}-{labels[name]}"
+
+
+def _below(folder: Path, label: str) -> tuple[list[Entry], bool]:
+    """Capture files below a folder, in order of their names; links that leave the folder are passed over."""
+    root = os.path.realpath(folder)
+    found: list[Entry] = []
+    for parent, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        sets = [name for name in files if name.endswith(SUFFIXES[1])]
+        for name in sorted(files):
+            if not name.endswith(SUFFIXES) or name.startswith("."):
+                continue
+            if sets and _SHARD.search(name):
+                continue  # opened through its index
+            path = Path(parent, name)
+            if not _is_inside(path, root):
+                continue
+            if len(found) == MOST_FILES:
+                return found, True
+            found += _entry(f"{label}/{shown(path.relative_to(root))}", path)
+    return found, False
+
+
+def _is_inside(path: Path, root: str) -> bool:
+    return os.path.commonpath([root, os.path.realpath(path)]) == root
+
+
+def _entry(key: str, path: Path) -> list[Entry]:
+    try:
+        status = path.stat()
+    except OSError:  # gone meanwhile, or a link to nowhere
+        return []
+    return [Entry(key, path, (status.st_size, status.st_mtime_ns))]
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a file is safetensors but no capture of the workbench, so that its tensors must be named.
+
+    Raises:
+        CaptureError: it is damaged.
+    """
+    if path.name.endswith(SUFFIXES[1]):
+        return True
+    source = Source(path)
+    try:
+        return METADATA_KEY not in source.header.metadata
+    finally:
+        source.close()
+
+
+class Uploads:
+    """Uploaded files of one session, kept in a temporary folder that goes with it."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="topk-workbench-")
+        self.entries: dict[str, Entry] = {}
+
+    def add(self, name: str, content: bytes | memoryview) -> Entry:
+        """Keep one file under its own name, shortened and stripped of any folder.
+
+        Raises:
+            CaptureError: it cannot be written.
+        """
+        safe = _file_name(name)
+        folder = Path(self._folder.name) / hashlib.sha256(content).hexdigest()[:16]
+        path = folder / safe
+        try:
+            folder.mkdir(exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            raise CaptureError(f"the upload cannot be kept: {error.strerror}", file=safe) from None
+        entry = _entry(f"{UPLOADS}/{safe}", path)[0]
+        self.entries[entry.key] = entry
+        return entry
+
+
+def _file_name(name: str) -> str:
+    base = re.split(r"[/\\]", name)[-1]
+    kept = "".join(c for c in base if c.isprintable()).lstrip(".")
+    stem = kept.removesuffix(SUFFIXES[0])[:80] or "capture"
+    return stem + SUFFIXES[0]
+
+
+def local(error: CaptureError, entry: Entry) -> CaptureError:
+    """The error with the file by its relative name, not by where it lies on this machine."""
+    if error.file != shown(entry.path):
+        return error
+    return CaptureError(error.reason, file=entry.key, tensor=error.tensor, row=error.row, call=error.call)
+
+
+def same_name(entries: Iterable[Entry], key: str) -> list[Entry]:
+    """Entries whose file name is that of ``key``, wherever they lie."""
+    name = key.rsplit("/", 1)[-1]
+    return [entry for entry in entries if entry.key.rsplit("/", 1)[-1] == name]

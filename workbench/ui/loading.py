@@ -1,0 +1,188 @@
+"""Captures and inspections, opened and worked out once for all sessions."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import streamlit as st
+
+from workbench.analysis.risk import Risk, RowProfile
+from workbench.capture import Capture, Row, open_capture
+from workbench.errors import CaptureError, UsageError, WorkbenchError
+from workbench.runs.case import Case
+from workbench.runs.inspect import Inspection, inspect_row
+from workbench.runs.report import Result
+from workbench.runs.run import run_case
+from workbench.ui.library import Entry, Library, is_foreign, list_captures, local
+from workbench.ui.view import RECORDED, View
+
+CHECKED = 200  # files that are looked into when they are listed; others when they are chosen
+OPENED, INSPECTED, SUMMARIES = 16, 6, 20000
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open capture, its whole digest as ``content``, and the first 16 hexadecimal digits for links."""
+
+    capture: Capture
+    content: str
+
+    @property
+    def digest(self) -> str:
+        """As links carry it."""
+        return short_digest(self.content)
+
+
+def short_digest(digest: str) -> str:
+    """The first 16 hexadecimal digits, enough to name a file."""
+    return digest.split(":")[-1][:16]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One line of the row list; ``error``: why the row could not be inspected."""
+
+    row: int
+    length: int
+    verdict: str | None = None
+    risk: str | None = None
+    missing: int | None = None
+    expected: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Inspected:
+    """One row, inspected, with what the pictures are made from."""
+
+    case: Case
+    inspection: Inspection
+    profile: RowProfile
+
+    @property
+    def reached(self) -> str | None:
+        """The path that the op sends the row to; ``None`` where unknown."""
+        return None if self.inspection.route is None else self.inspection.route.path
+
+    @property
+    def risks(self) -> list[Risk]:
+        """The risk on every path, on the reached one that of the release's own variant."""
+        own = {result.line.path: result.risk for result in self.inspection.results if result.line.reached}
+        return [own.get(risk.path) or risk for risk in self.inspection.census]
+
+
+@st.cache_data(ttl=5, max_entries=16, show_spinner=False)
+def _library(arguments: tuple[str, ...]) -> Library:
+    return list_captures(arguments)
+
+
+def library() -> Library:
+    """The files on offer: what was given at start, and the samples."""
+    return _library(tuple(sys.argv[1:]))
+
+
+@st.cache_data(max_entries=4 * CHECKED, show_spinner=False)
+def _fault(path: str, stamp: tuple[int, int], _entry: Entry) -> str:
+    try:
+        if is_foreign(_entry.path):
+            return ""
+        open_capture(_entry.path).close()
+    except CaptureError as error:
+        return str(local(error, _entry))
+    return ""
+
+
+def fault(entry: Entry) -> str:
+    """Why a file cannot be opened; empty if it can, or is foreign."""
+    return _fault(str(entry.path), entry.stamp, entry)
+
+
+@st.cache_resource(max_entries=OPENED, show_spinner=False)
+def _opened(path: str, stamp: tuple[int, int], names: tuple[str | None, ...]) -> Opened:
+    scores, lengths, starts, indices = names
+    capture = open_capture(path, scores=scores, lengths=lengths, starts=starts, indices=indices)
+    return Opened(capture, capture.digest)
+
+
+def opened(entry: Entry, view: View) -> Opened:
+    """Open a file.
+
+    Raises:
+        CaptureError, UsageError: with the file by its relative name.
+    """
+    try:
+        return _opened(str(entry.path), entry.stamp, view.names)
+    except CaptureError as error:
+        raise local(error, entry) from None
+
+
+def read_row(entry: Entry, view: View, number: int) -> Row:
+    """Read one row; a file that changed meanwhile is opened anew on the next try."""
+    try:
+        return opened(entry, view).capture[number]
+    except CaptureError as error:
+        _opened.clear(str(entry.path), entry.stamp, view.names)
+        raise local(error, entry) from None
+
+
+@st.cache_resource(max_entries=INSPECTED, show_spinner=False)
+def _inspected(identity: tuple[object, ...], number: int, _entry: Entry, _view: View) -> Inspected:
+    row, view = read_row(_entry, _view, number), _view
+    if view.k is not None and view.k > row.scores.numel():
+        raise UsageError(f"k is {view.k}, above the row width {row.scores.numel()}; choose a smaller one")
+    inspection = inspect_row(row, op=view.op, release=view.release, device=view.device, k=view.k)
+    case = Case(row, view.op, view.release, view.device, view.k)
+    return Inspected(case, inspection, RowProfile(row.valid, row.dtype, inspection.k))
+
+
+def inspected(entry: Entry, view: View, number: int) -> Inspected:
+    """Inspect one row in the circumstances of the view.
+
+    Raises:
+        CaptureError, UsageError: the row cannot be read, or not be judged.
+    """
+    return _inspected(_identity(entry, view), number, entry, view)
+
+
+def _identity(entry: Entry, view: View) -> tuple[object, ...]:
+    return (entry.key, opened(entry, view).content, view.names, view.k, view.op, view.release, view.device)
+
+
+@st.cache_data(max_entries=SUMMARIES, show_spinner=False)
+def _summary(identity: tuple[object, ...], number: int, _entry: Entry, _view: View) -> Summary:
+    capture = opened(_entry, _view).capture
+    length = int(capture.lengths[number])
+    if (_view.k or capture.call(capture.call_of(number)).k) is None:
+        return Summary(number, length)
+    try:
+        worst = _inspected(identity, number, _entry, _view).inspection.worst
+    except WorkbenchError as error:
+        return Summary(number, length, error=str(error))
+    if worst is None:
+        return Summary(number, length)
+    line = worst.line
+    verdict = "refused" if line.refused is not None else line.verdict
+    return Summary(number, length, verdict, line.risk, line.missing, line.expected_missing)
+
+
+def summary(entry: Entry, view: View, number: int) -> Summary:
+    """One line of the row list."""
+    return _summary(_identity(entry, view), number, entry, view)
+
+
+@st.cache_resource(max_entries=2 * INSPECTED, show_spinner=False)
+def _result(identity: tuple[object, ...], number: int, path: str, seed: int, _found: Inspected) -> Result:
+    case = _found.case
+    for made in _found.inspection.results:
+        if made.line.path == path and seed == 0:
+            return made
+    if path == RECORDED:
+        return run_case(case, engine="recorded")[0]
+    variant = case.route.variant if case.route is not None and case.route.path == path else None
+    return run_case(case, paths=path, variants=variant or "stock", seed=seed)[0]
+
+
+def result(entry: Entry, view: View, number: int, path: str, seed: int, found: Inspected) -> Result:
+    """What one path, or the recording, selects on an inspected row; on the reached path the release's own variant."""
+    return _result(_identity(entry, view), number, path, seed, found)

@@ -1,0 +1,146 @@
+"""What the app shows, as one value that the URL carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from workbench.capture.source import shown
+from workbench.errors import UsageError
+from workbench.figures.bins import MAX_RADIUS
+from workbench.paths.catalog import get_path
+from workbench.paths.devices import get_device
+from workbench.paths.releases import parse_release
+from workbench.paths.routing import get_op
+
+VIEWS = {"bins": "Bin populations", "capacity": "Buffer capacity", "diff": "Value diff"}
+RECORDED = "recorded"
+RADII = (8, 24, 64, MAX_RADIUS)
+_LONGEST = 1000
+
+
+@dataclass(frozen=True)
+class View:
+    """One picture; ``None`` means that nothing was chosen, so that the capture or a default decides.
+
+    Attributes:
+        capture: relative name. digest: of its content, the first 16 hexadecimal digits.
+        scores, lengths, starts, indices: tensors of a foreign file.
+        row, k, op, release, device: what is inspected and in which circumstances.
+        view: one of ``VIEWS``. path: a path, or ``recorded``. bin: a coarse bin. around: bins to either side.
+        seed: of the arrival order.
+    """
+
+    capture: str | None = None
+    digest: str | None = None
+    scores: str | None = None
+    lengths: str | None = None
+    starts: str | None = None
+    indices: str | None = None
+    row: int | None = None
+    k: int | None = None
+    op: str | None = None
+    release: str | None = None
+    device: str | None = None
+    view: str | None = None
+    path: str | None = None
+    bin: int | None = None
+    around: int | None = None
+    seed: int | None = None
+
+    @property
+    def names(self) -> tuple[str | None, str | None, str | None, str | None]:
+        """The tensors of a foreign file: scores, lengths, starts, indices."""
+        return self.scores, self.lengths, self.starts, self.indices
+
+    def to_params(self) -> dict[str, str]:
+        """As query parameters; what was not chosen is left out."""
+        return {name: str(value) for name, value in vars(self).items() if value is not None}
+
+
+def read_whole(text: str, least: int, most: int) -> int:
+    """A whole number between two bounds.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 12:
+        raise UsageError(f"{brief(text)!r} is not a whole number")
+    number = int(text)
+    if not least <= number <= most:
+        raise UsageError(f"{number} is not between {least} and {most}")
+    return number
+
+
+def _known(read: Callable[[str], Any]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        read(text)
+        return text
+
+    return check
+
+
+def _one_of(options: Mapping[str, object] | tuple[int, ...]) -> Callable[[str], Any]:
+    def check(text: str) -> Any:
+        for option in options:
+            if str(option) == text:
+                return option
+        raise UsageError(f"{brief(text)!r} is none of {', '.join(map(str, options))}")
+
+    return check
+
+
+def _text(text: str) -> str:
+    if len(text) > _LONGEST or not text.isprintable():
+        raise UsageError(f"{brief(text)!r} is no name")
+    return text
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    return lambda text: read_whole(text, least, most)
+
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "capture": _text,
+    "digest": _text,
+    "scores": _text,
+    "lengths": _text,
+    "starts": _text,
+    "indices": _text,
+    "row": _whole(0, 2**31 - 1),
+    "k": _whole(1, 2**31 - 1),
+    "op": _known(get_op),
+    "release": _known(parse_release),
+    "device": lambda text: get_device(text).name,
+    "view": _one_of(VIEWS),
+    "path": lambda text: text if text == RECORDED else get_path(text).name,
+    "bin": _whole(0, 65535),
+    "around": _one_of(RADII),
+    "seed": _whole(0, 2**31 - 1),
+}
+assert set(_READ) == {field.name for field in fields(View)}
+
+
+def from_params(params: Mapping[str, str]) -> tuple[View, list[str]]:
+    """Read a view from query parameters.
+
+    Returns:
+        The view, and a message for each parameter that is not understood (and left out).
+    """
+    view, problems = View(), []
+    for name, text in params.items():
+        if name not in _READ:
+            problems.append(f"The link has a parameter {brief(name)!r} that the workbench does not know.")
+            continue
+        try:
+            view = replace(view, **{name: _READ[name](text)})
+        except UsageError as error:
+            problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
+    return view, problems
+
+
+def brief(text: str, most: int = 60) -> str:
+    """Text on one line, cut short."""
+    line = shown(text)
+    return line if len(line) <= most else line[: most - 1] + "…"

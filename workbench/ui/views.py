@@ -1,0 +1,37 @@
+"""The three views of an inspected row, one at a time."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from workbench.ui import state
+from workbench.ui.bins_view import show_bins
+from workbench.ui.capacity_view import show_capacity
+from workbench.ui.diff_view import show_diff
+from workbench.ui.library import Entry
+from workbench.ui.loading import Inspected
+from workbench.ui.view import VIEWS
+
+
+@st.fragment
+def show_views(entry: Entry, found: Inspected, number: int, key: str) -> None:
+    """The chosen view with its controls; a change in it runs nothing else. ``key`` names what is inspected."""
+    left, middle, right = st.columns([5, 4, 2])
+    st.session_state["view"] = state.current().view or next(iter(VIEWS))
+    left.segmented_control(
+        "View",
+        list(VIEWS),
+        key="view",
+        format_func=VIEWS.__getitem__,
+        on_change=state.bound("view", "view"),
+        required=True,
+        wrap=False,
+    )
+    match st.session_state["view"]:
+        case "capacity":
+            show_capacity(found, key)
+        case "diff":
+            show_diff(entry, found, number, key, (middle, right))
+        case _:
+            show_bins(found, key, (middle, right))
+    state.write_url()
