@@ -111,7 +111,8 @@ def _print_census(inspection: Inspection) -> None:
             _fill(risk),
             risk.need,
             risk.level or (NONE if risk.refused else UNKNOWN),
-            number(risk.p_clean, 3),
+            # A chance that some order has is not 0, only too small for a float64.
+            "<1e-300" if risk.p_clean == 0 and risk.least_missing == 0 else number(risk.p_clean, 3),
             number(risk.expected_missing),
             NONE if risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
         )
