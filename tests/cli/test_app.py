@@ -82,7 +82,7 @@ def test_without_streamlit_it_says_how_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     result = cli("app")
     assert result.exit_code == 2
-    assert "pip install 'streamlit>=1.54'" in result.stderr
+    assert "pip install 'streamlit>=1.63'" in result.stderr
     assert started == []
 
 
