@@ -15,7 +15,7 @@ from workbench.numeric.histogram import half_histogram, locate
 from workbench.numeric.keys import ordered_keys
 from workbench.paths.arrival import Arrival
 from workbench.paths.selection import Pass, Selection, Telemetry
-from workbench.paths.spec import Path
+from workbench.paths.spec import Buffer, Path
 
 KEY_BITS = 32
 
@@ -75,7 +75,7 @@ def _buffered(path: Path, scores: torch.Tensor, k: int, arrival: Arrival, cut: _
     above = arrival.sort(row.above(at.bin, path.key_bits), length)
     members = arrival.sort(row.members(at.bin, path.key_bits), length)
     buffered = path.buffer.whole_bin or at.need < at.population
-    stored = members[:capacity] if buffered else members
+    stored = _stored(path.buffer, members, length, k) if buffered else members
     passes: list[Pass] = []
     if stored.numel() > at.need:
         taken, passes = cut(path, scores, stored, at.need)
@@ -91,10 +91,20 @@ def _buffered(path: Path, scores: torch.Tensor, k: int, arrival: Arrival, cut: _
         capacity=capacity,
         buffered=buffered,
         stored=stored.numel(),
-        dropped=members[stored.numel() :],
+        dropped=members[~torch.isin(members, stored)],
         passes=tuple(passes),
     )
     return torch.cat([above, taken]), telemetry
+
+
+def _stored(buffer: Buffer, members: torch.Tensor, length: int, k: int) -> torch.Tensor:
+    """The members that the buffer takes, rank by rank, each rank's in arrival order."""
+    if buffer.ranks is None:
+        return members[: buffer.slots(k)]
+    owners = buffer.ranks.owners(members, length)
+    parts = [members[owners == rank] for rank in range(buffer.ranks.count)]
+    shares = buffer.shares([part.numel() for part in parts], k)
+    return torch.cat([part[:share] for part, share in zip(parts, shares, strict=True)])
 
 
 def _radix(path: Path, scores: torch.Tensor, k: int, arrival: Arrival) -> tuple[torch.Tensor, Telemetry]:

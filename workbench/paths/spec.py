@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal
+from math import ceil
+from typing import TYPE_CHECKING, Literal
 
 from workbench.words import listed
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Determinism(Enum):
@@ -52,21 +56,64 @@ class Contract:
 
 
 @dataclass(frozen=True)
+class Ranks:
+    """How the blocks of a cluster share one row: each is a rank that sees its own part of the threshold bin.
+
+    Attributes:
+        count: blocks of the cluster.
+        capacity: members that one rank stores; what it cannot store is dropped there.
+        layout: ``contiguous`` slices of the row, or ``interleaved`` runs dealt out in turn.
+        unit: scores that are never parted: slices are rounded up to it, runs have this length.
+    """
+
+    count: int
+    capacity: int
+    layout: Literal["contiguous", "interleaved"]
+    unit: int
+
+    def owners(self, indices: torch.Tensor, length: int) -> torch.Tensor:
+        """The rank that each position of a row belongs to, int64 in [0, count)."""
+        runs = indices // self.unit
+        if self.layout == "interleaved":
+            return runs % self.count
+        per_rank = ceil(ceil(length / self.unit) / self.count)
+        return runs // per_rank
+
+
+@dataclass(frozen=True)
 class Buffer:
     """The fixed on-chip memory that holds the members of the threshold bin.
 
     Attributes:
-        capacity: how many members it holds; ``"k"`` where it holds as many as winners are asked for.
+        capacity: how many members it holds in all; ``"k"`` where it holds as many as winners are asked for,
+            ``"k, at least 1024"`` where it never holds fewer than 1024.
         whole_bin: whether members pass through the buffer even when all of them are winners. Paths that test
             ``count > k`` first send such a bin straight to the output, so that nothing can be dropped.
+        ranks: the blocks that fill it, in the order of their ranks; ``None`` for one block.
     """
 
-    capacity: int | Literal["k"]
+    capacity: int | Literal["k", "k, at least 1024"]
     whole_bin: bool = False
+    ranks: Ranks | None = None
 
     def slots(self, k: int) -> int:
         """Capacity in scores for a call with this k."""
-        return k if self.capacity == "k" else self.capacity
+        if isinstance(self.capacity, int):
+            return self.capacity
+        return k if self.capacity == "k" else max(k, 1024)
+
+    def shares(self, members: list[int], k: int) -> list[int]:
+        """How many members of each rank end up in the buffer.
+
+        Args:
+            members: of the threshold bin, by rank (one entry without ranks).
+        """
+        room, shares = self.slots(k), []
+        for count in members:
+            stored = count if self.ranks is None else min(count, self.ranks.capacity)
+            shares.append(min(stored, room))
+            room -= shares[-1]
+        return shares
 
 
 @dataclass(frozen=True)
@@ -101,7 +148,7 @@ class Path:
         source: upstream file and function. releases: where it is found, in words. references: public threads.
         key_bits: bits of the coarse key; ``None`` without one. buffer: its candidate buffer; ``None`` without one.
         digits: bits of each exact refinement digit, from the top.
-        ks: the k it takes; ``None`` for any. longer_than, up_to: a row's length must be above the one and not above
+        ks: the k it takes; ``None`` for any. k_up_to: the greatest k; ``None`` for no bound. longer_than, up_to: a row's length must be above the one and not above
             the other; ``"k"`` for the call's k, ``None`` for no bound.
         dtypes: score dtypes it takes.
         arrival_unit: how many consecutive scores reach the buffer together.
@@ -119,6 +166,7 @@ class Path:
     buffer: Buffer | None = None
     digits: tuple[int, ...] = ()
     ks: tuple[int, ...] | None = None
+    k_up_to: int | None = None
     longer_than: int | Literal["k"] | None = None
     up_to: int | Literal["k"] | None = None
     dtypes: tuple[str, ...] = ("float32",)
@@ -147,6 +195,8 @@ class Path:
             reasons.append(f"scores are {dtype}, the path takes {listed(self.dtypes, 'or')}")
         if self.ks is not None and k not in self.ks:
             reasons.append(f"k is {k}, the path takes {listed(self.ks, 'or')}")
+        if self.k_up_to is not None and k > self.k_up_to:
+            reasons.append(f"k is {k}, the path takes at most {self.k_up_to}")
         low = k if self.longer_than == "k" else self.longer_than
         high = k if self.up_to == "k" else self.up_to
         if low is not None and length <= low:
@@ -155,8 +205,16 @@ class Path:
             reasons.append(f"length {length} is above {high}" + (" (k)" if self.up_to == "k" else ""))
         return reasons
 
-    def scaled(self, capacity: int) -> Path:
-        """The same algorithm with another capacity and no bounds on k and length, small enough to enumerate."""
+    def scaled(self, capacity: int, rank_capacity: int | None = None, rank_unit: int | None = None) -> Path:
+        """The same algorithm with other capacities and no bounds on k and length, small enough to enumerate.
+
+        Args:
+            capacity: of the whole buffer. rank_capacity, rank_unit: of each rank, for a cluster.
+        """
+        free = replace(self, ks=None, k_up_to=None, longer_than="k", up_to=None)
         if self.buffer is None:
-            return replace(self, ks=None, longer_than="k", up_to=None)
-        return replace(self, buffer=replace(self.buffer, capacity=capacity), ks=None, longer_than="k", up_to=None)
+            return free
+        ranks = self.buffer.ranks
+        if ranks is not None:
+            ranks = replace(ranks, capacity=rank_capacity or ranks.capacity, unit=rank_unit or ranks.unit)
+        return replace(free, buffer=replace(self.buffer, capacity=capacity, ranks=ranks))
