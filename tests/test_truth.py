@@ -14,8 +14,10 @@ import pytest
 import torch
 
 from tests import truth
+from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
-from workbench.analysis.risk import Risk, RowProfile, risk
+from workbench.analysis.risk import Risk, risk
+from workbench.capture.row import Row
 from workbench.paths.catalog import get_path
 from workbench.paths.routing import route
 
@@ -27,21 +29,23 @@ DEVICE = "h200"
 def risks(case_id: str) -> dict[truth.Record, list[Risk]]:
     """The risk of every row of a case on the path that each record's op routes it to."""
     rows = truth.rows(case_id)
-    profiles = [RowProfile(row.valid, row.dtype, row.k) for row in rows]
-    known: dict[tuple[int, str, str], Risk] = {}
+    profiles: dict[tuple[int, str], RowProfile] = {}
+    known: dict[tuple[int, str, str, str], Risk] = {}
 
-    def of(row: int, path: str, variant: str) -> Risk:
-        key = (row, path, variant)
+    def of(row: Row, path: str, variant: str) -> Risk:
+        key = (row.index, row.dtype, path, variant)
         if key not in known:
+            profile = profiles.setdefault((row.index, row.dtype), RowProfile(row.valid, row.dtype, row.k))
             spec = get_path(path)
-            known[key] = risk(profiles[row], spec, spec.variant(variant))
+            known[key] = risk(profile, spec, spec.variant(variant))
         return known[key]
 
     found = {}
     for record in truth.records()[case_id]:
-        taken = [route(row, record.op, record.release, DEVICE) for row in rows]
+        given = [truth.given_to(record.op, row) for row in rows]
+        taken = [route(row, record.op, record.release, DEVICE) for row in given]
         assert all(one.path for one in taken), f"{record}: a row has no route"
-        found[record] = [of(index, one.path, one.variant) for index, one in enumerate(taken)]
+        found[record] = [of(row, one.path, one.variant) for row, one in zip(given, taken, strict=True)]
     return found
 
 
@@ -77,7 +81,7 @@ def test_the_records_hold_losses_and_clean_releases() -> None:
     assert "vllm==0.26.0" in lossy
     assert "sglang-kernel==0.4.6" in lossy
     assert "vllm==0.33.0" not in lossy
-    assert sum(map(len, truth.records().values())) == 3661
+    assert sum(map(len, truth.records().values())) == 6126
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -9,7 +9,7 @@ import hashlib
 import importlib.util
 import json
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,8 +20,17 @@ from workbench.capture.row import Call, Row
 DATA = Path(__file__).parent / "data" / "truth"
 OPS = {
     "persistent": "vllm.persistent_topk",
+    "cooperative": "vllm.cooperative_topk",
     "per_row": "vllm.top_k_per_row_decode",
     "fast_topk": "sglang.fast_topk_v2",
+    "v1": "sglang.topk_transform_paged",
+    "v2": "sglang.topk_transform_paged_v2",
+    "v2_ragged": "sglang.topk_transform_ragged_v2",
+    "kpool512": "sglang.kpool_topk_transform",
+    "bf16_small": "sglang.topk_transform_bf16_small",
+    "deepselect_fp32": "sglang.deep_select",
+    "ragged": "flashinfer.top_k_ragged_transform",
+    "ragged_det": "flashinfer.top_k_ragged_transform",
 }
 
 
@@ -69,8 +78,18 @@ def records() -> dict[str, list[Record]]:
     return dict(found)
 
 
+def given_to(op: str, row: Row) -> Row:
+    """A row as its call gave it to an op: some ops want wider strides, one another dtype."""
+    if op == "sglang.topk_transform_paged_v2":
+        width = -(-row.call.width // 8) * 8
+        return row.with_call(width=width, stride=width)
+    if op == "sglang.topk_transform_bf16_small":
+        return replace(row, scores=row.scores.to(torch.bfloat16))
+    return row
+
+
 def rows(case_id: str) -> list[Row]:
-    """The rows of a case, as its calls gave them to the op."""
+    """The rows of a case."""
     case = cases()[case_id]
     generators = _generators()
     scores = generators.build(case)
@@ -78,7 +97,15 @@ def rows(case_id: str) -> list[Row]:
     assert digest == case["sha256"], f"{case_id} was not rebuilt to the bit: NumPy's random streams have changed"
     width = scores.shape[1]
     call = Call(k=case["k"], rows=case["rows"], width=width, stride=width, next_n=1, max_seq_len=width)
+    lengths = generators.lengths(case)
     return [
-        Row(torch.from_numpy(scores[index]), length, call=call, index=index, capture=case_id)
-        for index, length in enumerate(generators.lengths(case))
+        Row(
+            torch.from_numpy(scores[index]),
+            length,
+            call=call,
+            batch=torch.tensor(lengths),
+            index=index,
+            capture=case_id,
+        )
+        for index, length in enumerate(lengths)
     ]

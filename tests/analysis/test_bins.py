@@ -7,7 +7,7 @@ import math
 import torch
 
 from workbench.analysis.bins import bin_contents, bin_label, bins_around
-from workbench.analysis.risk import RowProfile
+from workbench.analysis.profile import RowProfile
 
 
 def test_labels_name_infinities_and_nan() -> None:

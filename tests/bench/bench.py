@@ -23,7 +23,8 @@ from pathlib import Path
 import torch
 
 import workbench as wb
-from workbench.analysis.risk import RowProfile, census
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import census
 from workbench.paths.catalog import find_paths
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 
+from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
-from workbench.analysis.risk import RowProfile, census
+from workbench.analysis.risk import census
 from workbench.capture.row import Row
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ CliJson = Callable[..., tuple[int, Any]]
 def test_lists_every_path_with_its_capacity(cli: Cli) -> None:
     result = cli("paths")
     assert result.exit_code == 0
-    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if "." in line[:10]}
+    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if "." in line[:11]}
     assert list(rows) == [path.name for path in PATHS]
     assert rows["vllm.histogram_2048"][1:3] == ["11", "3708"]
     assert rows["vllm.histogram_4096"][1:3] == ["12", "k"]
@@ -31,7 +31,7 @@ def test_a_glob_chooses(cli_json: CliJson) -> None:
 def test_json_is_the_full_spec(cli_json: CliJson) -> None:
     _, (document,) = cli_json("paths", "vllm.filtered")
     path = get_path("vllm.filtered")
-    assert document["buffer"] == {"capacity": 16384, "whole_bin": False}
+    assert document["buffer"] == {"capacity": 16384, "whole_bin": False, "ranks": None}
     assert document["contract"]["determinism"] == "not_guaranteed"
     assert document["references"] == list(path.references)
     assert [variant["name"] for variant in document["variants"]] == [variant.name for variant in path.variants]

@@ -51,7 +51,7 @@ def test_given_values_stand_over_the_capture(cli_json: CliJson, captures: Path) 
     _, document = cli_json("route", captures / "broken.safetensors", "--release", "vllm==0.23.0", "--rows", 33)
     assert [route["path"] for route in document["routes"]] == ["vllm.filtered"]
     _, document = cli_json("route", captures / "broken.safetensors", "--k", 1000)
-    assert document["routes"][0]["refused"] == "the op raises on k 1000"
+    assert document["routes"][0]["refused"] == "the op takes k 512, 1024 or 2048 only, not k 1000"
 
 
 def test_next_n_and_width_are_taken(cli: Cli, captures: Path) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import workbench as wb
-from workbench.analysis.risk import Risk, RowProfile, census
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import Risk, census
 from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS
 from workbench.paths.devices import DEVICES
 from workbench.paths.routing import OPS

@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from workbench.analysis.risk import Risk, RowProfile, risk
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import Risk, risk
 from workbench.figures import palette
 from workbench.figures.bins import MAX_RADIUS, bin_window, bins_figure, range_label
 from workbench.paths.catalog import get_path

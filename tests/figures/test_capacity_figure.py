@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from workbench.analysis.risk import RowProfile, census
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import census
 from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure
 from workbench.figures.tables import census_table, paths_table

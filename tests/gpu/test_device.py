@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from workbench.analysis.diff import value_diff
+from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
-from workbench.analysis.risk import RowProfile, census
+from workbench.analysis.risk import census
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Row
 from workbench.numeric.keys import half_keys

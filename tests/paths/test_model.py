@@ -48,7 +48,9 @@ def test_normal_scores_are_selected_exactly(path: Path, arrival: Arrival) -> Non
 def test_equal_scores_are_ties_never_losses(path: Path) -> None:
     scores = torch.ones(length_for(path))
     assert run(path, scores, Arrival("random", seed=3))[1:] == ("ties", 0)
-    assert run(path, scores, Arrival("index"))[1:] == ("exact", 0)
+    # In index order one block takes the smallest indices; the blocks of a cluster each take some of their own.
+    in_order = run(path, scores, Arrival("index"))[1:]
+    assert in_order == ("ties" if path.buffer and path.buffer.ranks and path.buffer.ranks.in_order else "exact", 0)
 
 
 @pytest.mark.parametrize("path", [path for path in MODELLED if path.buffer], ids=lambda path: path.name)

@@ -132,7 +132,7 @@ def test_inspection_judges_the_reached_path_else_every_path() -> None:
     unknown = wb.inspect(bad_row(device=None))
     assert (unknown.judged, unknown.judged_because) == ("*", "every path, since device not known")
     assert unknown.finding
-    assert unknown.worst.line.path == "vllm.histogram_4096"  # 12-bit bins, but room for k only
+    assert unknown.worst.line.path == "vllm.cooperative_16"  # 1024 a block, filled by the first blocks alone
     assert not wb.inspect(bad_row(), release="vllm==0.33.0").finding
     assert not wb.inspect(bad_row(population=4096)).finding
 
@@ -168,7 +168,7 @@ def test_ties_are_no_finding() -> None:
         (bad_row(), r"vllm.histogram_256 \(stock\) lost \d+ winners of 2048: 5000 scores share the threshold bin 188"),
         (bad_row(4096), "vllm.histogram_256 .stock. returned exactly the reference's 2048 winners, under every"),
         (bad_row(4097), "so 1 was dropped, the last to arrive"),
-        (bad_row(k=100), "The model selection was not run: the op raises on k 100."),
+        (bad_row(k=100), "The model selection was not run: the op takes k 512, 1024 or 2048 only, not k 100."),
     ],
 )
 def test_the_sentence(row: wb.Row, expected: str) -> None:

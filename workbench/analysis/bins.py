@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.analysis.risk import RowProfile
+from workbench.analysis.profile import RowProfile
 from workbench.numeric.keys import bin_values, value_keys
 
 
@@ -42,7 +42,7 @@ def bin_label(bin_: int, bits: int) -> str:
 
 def bins_around(profile: RowProfile, bits: int, centre: int, radius: int) -> list[Bin]:
     """The bins from ``centre - radius`` to ``centre + radius`` that exist under a key of ``bits`` bits."""
-    counts = profile.half().bins(bits)
+    counts = profile.half.bins(bits)
     first, last = max(0, centre - radius), min(len(counts) - 1, centre + radius)
     populations = counts[first : last + 1].tolist()
     return [Bin(at, n, *bin_values(at, bits), bin_label(at, bits)) for at, n in enumerate(populations, first)]
@@ -71,7 +71,7 @@ class BinContents:
 
 def bin_contents(profile: RowProfile, bits: int, bin_: int, limit: int = 100) -> BinContents | None:
     """What a coarse bin holds; ``None`` if it is empty."""
-    members = profile.half().members(bin_, bits)
+    members = profile.half.members(bin_, bits)
     if not members.numel():
         return None
     scores = profile.scores[members]

@@ -95,7 +95,7 @@ def _located(profile: RowProfile, path: Path, variant: Variant) -> Risk:
     buffered = path.buffer.whole_bin or at.need < at.population
     stored = min(at.population, path.buffer.slots(profile.k))
     if path.buffer.ranks is not None and at.population > path.buffer.ranks.capacity:
-        stored = sum(share for _, share in _shares(path.buffer, profile, bits))
+        stored = min(stored, sum(share for _, share in _shares(path.buffer, profile, bits)))
     return replace(
         found,
         threshold_bin=at.bin,
@@ -153,7 +153,8 @@ def _buffered(profile: RowProfile, path: Path, found: Risk) -> Risk:
     if not found.buffered or not found.breach:
         return _settled(found, 0)
     cut = profile.cut(path.key_bits)
-    seen = outlook(_parts(cut, _shares(path.buffer, profile, path.key_bits)), cut.equal_need)
+    parts = _parts(cut, _shares(path.buffer, profile, path.key_bits))
+    seen = outlook(parts, path.buffer.slots(profile.k), cut.equal_need)
     if not seen.most:
         return _settled(found, 0)
     return replace(

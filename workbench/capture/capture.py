@@ -120,15 +120,26 @@ class Capture:
         """
         row = self._number(row)
         store = self._store
+        number = store.call_of(row)
+        call = self.call(number)
         return Row(
             scores=store.scores(row),
             length=int(store.lengths[row]),
             start=store.start(row),
-            call=self.call(store.call_of(row)),
+            call=call,
             indices=store.indices(row),
+            batch=self._batch(call, number),
             index=row,
             capture=self.name,
         )
+
+    def _batch(self, call: Call, number: int) -> torch.Tensor | None:
+        """Lengths of a call's rows, if the capture holds as many as were launched."""
+        held = self._store.rows_of(number)
+        if call.rows is None or len(held) != call.rows:
+            return None
+        lengths = self._store.lengths
+        return lengths[held.start : held.stop] if isinstance(held, range) else lengths[torch.tensor(held)]
 
     def _number(self, row: int) -> int:
         row = row.__index__()

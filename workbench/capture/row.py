@@ -53,6 +53,7 @@ class Row:
         start: first valid cell.
         call: the call it belongs to.
         indices: recorded selection, int32 [k], relative to ``start``, -1 padded; ``None`` if not recorded.
+        batch: lengths of all rows of the call as launched, int [rows]; ``None`` if the capture does not hold them all.
         index: number of the row within its capture.
         capture: name of the capture, for messages and reports.
 
@@ -65,6 +66,7 @@ class Row:
     start: int = 0
     call: Call = field(default_factory=Call)
     indices: torch.Tensor | None = None
+    batch: torch.Tensor | None = None
     index: int = 0
     capture: str = ""
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.analysis.risk import Risk, RowProfile
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.words import count, ratio, value
@@ -68,7 +69,7 @@ def bin_window(profile: RowProfile, bits: int, radius: int) -> BinWindow:
     Args:
         profile: of a row that is countable. bits: of the coarse key. radius: bins to either side, at most 254.
     """
-    populations = profile.half().bins(bits).cpu().numpy()
+    populations = profile.half.bins(bits).cpu().numpy()
     threshold = profile.threshold(bits).bin
     lowest, highest, nan = _NEGATIVE_INF_KEY >> (16 - bits), _POSITIVE_INF_KEY >> (16 - bits), (1 << bits) - 1
     radius = max(1, min(radius, MAX_RADIUS))

@@ -75,7 +75,8 @@ def paths_table(paths: Sequence[Path]) -> pd.DataFrame:
 def _capacity(path: Path) -> str:
     if path.buffer is None:
         return "no buffer"
-    return "k" if path.buffer.capacity == "k" else f"{path.buffer.capacity:,}"
+    capacity = path.buffer.capacity
+    return f"{capacity:,}" if isinstance(capacity, int) else capacity
 
 
 def _lengths(path: Path) -> str:

@@ -98,13 +98,15 @@ def _buffered(path: Path, scores: torch.Tensor, k: int, arrival: Arrival, cut: _
 
 
 def _stored(buffer: Buffer, members: torch.Tensor, length: int, k: int) -> torch.Tensor:
-    """The members that the buffer takes, rank by rank, each rank's in arrival order."""
+    """The members that the buffer takes, of those in arrival order."""
+    room = buffer.slots(k)
     if buffer.ranks is None:
-        return members[: buffer.slots(k)]
+        return members[:room]
     owners = buffer.ranks.owners(members, length)
-    parts = [members[owners == rank] for rank in range(buffer.ranks.count)]
-    shares = buffer.shares([part.numel() for part in parts], k)
-    return torch.cat([part[:share] for part, share in zip(parts, shares, strict=True)])
+    places = [torch.nonzero(owners == rank).flatten() for rank in range(buffer.ranks.count)]
+    shares = buffer.shares([place.numel() for place in places], k)
+    stored = torch.cat([place[:share] for place, share in zip(places, shares, strict=True)])
+    return members[stored if buffer.ranks.in_order else stored.sort().values[:room]]
 
 
 def _radix(path: Path, scores: torch.Tensor, k: int, arrival: Arrival) -> tuple[torch.Tensor, Telemetry]:

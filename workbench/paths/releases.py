@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workbench.errors import UsageError
 
@@ -24,6 +24,8 @@ OBSERVED: dict[str, tuple[str, ...]] = {
         "0.33.0",
     ),
     "sglang-kernel": ("0.4.2", "0.4.4", "0.4.6"),
+    "sglang": ("0.5.18", "0.5.21", "0.5.23"),
+    "flashinfer": ("fb28d724",),  # a commit
 }
 
 
@@ -32,10 +34,11 @@ class Release:
     """A package and its version, compared within one package."""
 
     package: str
-    version: tuple[int, ...]
+    version: tuple[int, ...]  # empty for a commit
+    text: str = field(compare=False)
 
     def __str__(self) -> str:
-        return f"{self.package}=={'.'.join(map(str, self.version))}"
+        return f"{self.package}=={self.text}"
 
 
 def parse_release(text: str, package: str | None = None) -> Release:
@@ -57,4 +60,5 @@ def parse_release(text: str, package: str | None = None) -> Release:
         raise UsageError(f"unknown package {name!r}; known packages: {', '.join(OBSERVED)}")
     if version not in known:
         raise UsageError(f"{text} was not observed, so its routing is not known; observed: {', '.join(known)}")
-    return Release(name, tuple(map(int, version.split("."))))
+    numbers = version.split(".")
+    return Release(name, tuple(map(int, numbers)) if all(part.isdigit() for part in numbers) else (), version)

@@ -64,12 +64,14 @@ class Ranks:
         capacity: members that one rank stores; what it cannot store is dropped there.
         layout: ``contiguous`` slices of the row, or ``interleaved`` runs dealt out in turn.
         unit: scores that are never parted: slices are rounded up to it, runs have this length.
+        in_order: whether the whole buffer is filled in the order of the ranks, else as they arrive.
     """
 
     count: int
     capacity: int
     layout: Literal["contiguous", "interleaved"]
     unit: int
+    in_order: bool
 
     def owners(self, indices: torch.Tensor, length: int) -> torch.Tensor:
         """The rank that each position of a row belongs to, int64 in [0, count)."""
@@ -86,13 +88,13 @@ class Buffer:
 
     Attributes:
         capacity: how many members it holds in all; ``"k"`` where it holds as many as winners are asked for,
-            ``"k, at least 1024"`` where it never holds fewer than 1024.
+            ``"max(k, 1024)"`` where it never holds fewer than 1024.
         whole_bin: whether members pass through the buffer even when all of them are winners. Paths that test
             ``count > k`` first send such a bin straight to the output, so that nothing can be dropped.
-        ranks: the blocks that fill it, in the order of their ranks; ``None`` for one block.
+        ranks: the blocks that fill it; ``None`` for one block.
     """
 
-    capacity: int | Literal["k", "k, at least 1024"]
+    capacity: int | Literal["k", "max(k, 1024)"]
     whole_bin: bool = False
     ranks: Ranks | None = None
 
@@ -103,15 +105,19 @@ class Buffer:
         return k if self.capacity == "k" else max(k, 1024)
 
     def shares(self, members: list[int], k: int) -> list[int]:
-        """How many members of each rank end up in the buffer.
+        """How many members each rank contributes, before the whole buffer takes those that it has room for.
 
         Args:
             members: of the threshold bin, by rank (one entry without ranks).
         """
+        if self.ranks is None:
+            return members
+        stored = [min(count, self.ranks.capacity) for count in members]
+        if not self.ranks.in_order:
+            return stored
         room, shares = self.slots(k), []
-        for count in members:
-            stored = count if self.ranks is None else min(count, self.ranks.capacity)
-            shares.append(min(stored, room))
+        for count in stored:
+            shares.append(min(count, room))
             room -= shares[-1]
         return shares
 
@@ -148,8 +154,9 @@ class Path:
         source: upstream file and function. releases: where it is found, in words. references: public threads.
         key_bits: bits of the coarse key; ``None`` without one. buffer: its candidate buffer; ``None`` without one.
         digits: bits of each exact refinement digit, from the top.
-        ks: the k it takes; ``None`` for any. k_up_to: the greatest k; ``None`` for no bound. longer_than, up_to: a row's length must be above the one and not above
-            the other; ``"k"`` for the call's k, ``None`` for no bound.
+        ks: the k it takes; ``None`` for any. k_up_to: the greatest k; ``None`` for no bound.
+        longer_than, up_to: a row's length must be above the one and not above the other; ``"k"`` for the call's k,
+            ``None`` for no bound.
         dtypes: score dtypes it takes.
         arrival_unit: how many consecutive scores reach the buffer together.
         ranked_ties: up to how many buffered members are ranked by (value, smaller index) instead of by arrival.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference, winners_wanted
-from workbench.analysis.risk import RowProfile
 from workbench.capture.row import Row
 from workbench.errors import UsageError
 from workbench.paths.devices import get_device

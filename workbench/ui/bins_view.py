@@ -8,7 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from workbench.analysis.bins import bin_contents
-from workbench.analysis.risk import Risk, RowProfile
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import Risk
 from workbench.figures.bins import BinWindow, bin_window, bins_figure, range_label
 from workbench.figures.words import count, plural, probability, value
 from workbench.paths.catalog import PATHS, get_path

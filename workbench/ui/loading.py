@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from workbench.analysis.risk import Risk, RowProfile
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import Risk
 from workbench.capture import Capture, Row, open_capture
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 from workbench.runs.case import Case

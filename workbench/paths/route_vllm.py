@@ -1,0 +1,149 @@
+"""Where vLLM's ops send a row."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from workbench.paths import vllm
+from workbench.paths.conditions import Questions, RefusedError
+from workbench.paths.devices import Device
+from workbench.paths.releases import Release
+
+KIB = 1024
+
+# persistent_topk, host side.
+FILTERED_ROWS = 32
+FILTERED_OPTIN = 128 * KIB
+SAMPLED_ROWS = 64
+SAMPLED_OPTIN = 144 * KIB
+SAMPLED_FROM = {512: 98304, 1024: 65536, 2048: 65536}  # max_seq_len, by k
+BLOCK_THREADS = 1024
+HEADER_BYTES = 2080
+LEAST_BYTES = 35968
+FEW_ROWS_BYTES = ((4, 35968), (8, 49152))  # at most so many rows: shared memory a block
+
+SHORT_PATH_SINCE = (0, 24, 0)
+COOPERATIVE_SINCE = (0, 24, 0)
+MANY_ROWS_SINCE = (0, 29, 0)
+SAMPLED_SINCE = (0, 31, 0)
+EXACT_SINCE = (0, 33, 0)
+
+# cooperative_topk: at most so many rows take a cluster of so many blocks.
+CLUSTERS = ((8, 8), (32, 4), (64, 2))
+SMALL_BATCH_ROWS, SMALL_BATCH_CLUSTER = 4, 16  # on compute capability 10 and later
+
+
+def persistent(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
+    """vllm.persistent_topk: the host picks a kernel for the call, which picks a path by each row's length."""
+    version, variant = release.version, _variant(ask, release)
+    k = ask.k_among(vllm.KS)
+    ask.dtype("float32")
+    if ask.nothing_to_select(k):
+        return "vllm.trivial", variant
+    rows = ask.field("rows", f"more than {FILTERED_ROWS} rows take another kernel")
+    if version >= SAMPLED_SINCE and ask.holds(rows > SAMPLED_ROWS, f"rows {rows} > {SAMPLED_ROWS} (sampled kernel)"):
+        long = ask.bound_reaches(SAMPLED_FROM[k], f"sampled kernel at k {k}")
+        if long and ask.holds(
+            device.optin_bytes >= SAMPLED_OPTIN, f"opt-in shared memory {device.optin_bytes} ≥ {SAMPLED_OPTIN} bytes"
+        ):
+            return "vllm.sampled", variant
+    if ask.holds(rows > FILTERED_ROWS, f"rows {rows} > {FILTERED_ROWS} (filtered kernel)") and ask.holds(
+        device.optin_bytes >= FILTERED_OPTIN, f"opt-in shared memory {device.optin_bytes} ≥ {FILTERED_OPTIN} bytes"
+    ):
+        return _filtered(ask, version), variant
+    if not _fits(ask, rows, device) and ask.bound_reaches(
+        vllm.HISTOGRAM_256_UP_TO + 1, "all blocks of the grid must be resident at once"
+    ):
+        if device.optin_bytes >= FILTERED_OPTIN:
+            return _filtered(ask, version), variant
+        raise RefusedError(
+            "the grid does not fit the device; the op raises, or from some release on uses per_row instead"
+        )
+    return _by_length(ask), variant
+
+
+def cooperative(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
+    """vllm.cooperative_topk: a cluster of blocks a row, its size by rows and device."""
+    ask.require(
+        release.version >= COOPERATIVE_SINCE, f"release {release} ≥ 0.24.0", f"{release} has no cooperative_topk"
+    )
+    variant = _variant(ask, release)
+    k = ask.k_among(vllm.KS)
+    ask.dtype("float32")
+    major = device.capability[0]
+    ask.require(
+        9 <= major != 12,
+        f"compute capability {major}.{device.capability[1]} has clusters (9.0 or later, not 12)",
+        f"{device.name} has no clusters",
+    )
+    stride = ask.field("stride", "it must be a multiple of 4")
+    ask.require(stride % 4 == 0, f"stride {stride} is a multiple of 4", f"the op takes strides of 4, not {stride}")
+    most = 64 if release.version >= MANY_ROWS_SINCE else 32
+    rows = ask.field("rows", f"the op takes at most {most}")
+    ask.require(rows <= most, f"rows {rows} ≤ {most}", f"the op takes at most {most} rows in {release}, not {rows}")
+    if ask.nothing_to_select(k):
+        return "vllm.trivial", variant
+    short = vllm.COOPERATIVE_SHORT_UP_TO
+    if ask.holds(ask.row.length <= short, f"length {ask.row.length} ≤ {short} (one block)"):
+        return "vllm.histogram_4096", variant
+    if major >= 10 and ask.holds(rows <= SMALL_BATCH_ROWS, f"rows {rows} ≤ {SMALL_BATCH_ROWS} (cluster of 16)"):
+        return f"vllm.cooperative_{SMALL_BATCH_CLUSTER}", variant
+    for limit, ranks in CLUSTERS[:-1]:
+        if ask.holds(rows <= limit, f"rows {rows} ≤ {limit} (cluster of {ranks})"):
+            return f"vllm.cooperative_{ranks}", variant
+    return f"vllm.cooperative_{CLUSTERS[-1][1]}", variant
+
+
+def per_row(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
+    """vllm.top_k_per_row_decode: one exact path for every row above k."""
+    k = ask.field("k", "rows up to k need no selection")
+    ask.dtype("float32")
+    return ("vllm.trivial" if ask.nothing_to_select(k) else "vllm.per_row"), "stock"
+
+
+def _variant(ask: Questions, release: Release) -> str:
+    exact = ask.holds(
+        release.version >= EXACT_SINCE, f"release {release} ≥ 0.33.0, which lost nothing on any observed row"
+    )
+    return vllm.V0_33_0.name if exact else "stock"
+
+
+def _filtered(ask: Questions, version: tuple[int, ...]) -> str:
+    length, up_to = ask.row.length, vllm.HISTOGRAM_4096_UP_TO
+    if version >= SHORT_PATH_SINCE and ask.holds(
+        length <= up_to, f"length {length} ≤ {up_to} (register path, from 0.24.0)"
+    ):
+        return "vllm.histogram_4096"
+    return "vllm.filtered"
+
+
+def _by_length(ask: Questions) -> str:
+    """The path of a row inside the persistent kernel, by its own length."""
+    length = ask.row.length
+    if ask.holds(length <= vllm.HISTOGRAM_2048_UP_TO, f"length {length} ≤ {vllm.HISTOGRAM_2048_UP_TO}"):
+        return "vllm.histogram_2048"
+    if ask.holds(length <= vllm.HISTOGRAM_256_UP_TO, f"length {length} ≤ {vllm.HISTOGRAM_256_UP_TO}"):
+        return "vllm.histogram_256"
+    if not ask.bound_reaches(vllm.HISTOGRAM_256_UP_TO + 1, "the blocks of a row wait for each other"):
+        raise RefusedError(
+            f"length {length} is above max_seq_len: outside the op's contract, "
+            "reported to hang (vllm-project/vllm#51593)"
+        )
+    return "vllm.radix"
+
+
+def _fits(ask: Questions, rows: int, device: Device) -> bool:
+    """Whether the persistent grid is resident at once, as the launcher computes it."""
+    stride = ask.field("stride", "the blocks a row needs follow from it")
+    limit = next((limit for most, limit in FEW_ROWS_BYTES if rows <= most), device.optin_bytes)
+    budget = min(device.optin_bytes, limit)
+    vector = 4 if stride % 4 == 0 else 2 if stride % 2 == 0 else 1
+    chunk = max((budget - HEADER_BYTES) // 4 // vector * vector, vector * BLOCK_THREADS)
+    blocks = ceil(stride / chunk)
+    used = ceil(ceil(stride / blocks) / vector) * vector
+    shared = max(HEADER_BYTES + 4 * used, LEAST_BYTES)
+    resident = device.resident_blocks(BLOCK_THREADS, shared) * device.sms
+    return ask.holds(
+        blocks <= resident,
+        f"a row of stride {stride} needs {blocks} blocks of {shared} bytes; {resident} are resident on {device.name}",
+    )

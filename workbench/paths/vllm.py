@@ -1,0 +1,154 @@
+"""vLLM's paths. Adding a constant or a release is one line here."""
+
+from __future__ import annotations
+
+from workbench.paths.shared import (
+    BYTES,
+    NAN_SIGNED,
+    NAN_TOP,
+    NAN_UNKNOWN,
+    STOCK,
+    STOCK_EXACT,
+    exact_inside_unknown,
+    observed_exact,
+    trivial,
+)
+from workbench.paths.spec import Buffer, Contract, Path, Ranks
+
+KS = (512, 1024, 2048)
+
+# Row lengths at which the kernels change path.
+HISTOGRAM_2048_UP_TO = 8192
+HISTOGRAM_256_UP_TO = 32768
+HISTOGRAM_4096_UP_TO = 32768
+COOPERATIVE_SHORT_UP_TO = 16384
+
+V0_33_0 = observed_exact("vllm==", "0.33.0")
+CLUSTERS = (2, 4, 8, 16)
+
+_REPORTS = ("vllm-project/vllm#51782", "vllm-project/vllm#52149", "vllm-project/vllm#55314")
+
+
+def _cooperative(ranks: int) -> Path:
+    return Path(
+        name=f"vllm.cooperative_{ranks}",
+        summary=f"a cluster of {ranks} blocks a row, 10-bit fp16 bins, 1024 ties a block, then exact bytes",
+        family="register",
+        source="cooperative_topk.cuh",
+        releases="vllm 0.24.0 to 0.32.0",
+        references=("vllm-project/vllm#43008", "vllm-project/vllm#53382"),
+        key_bits=10,
+        buffer=Buffer("max(k, 1024)", ranks=Ranks(ranks, 1024, "contiguous", 4, in_order=True)),
+        digits=BYTES,
+        ks=KS,
+        longer_than=COOPERATIVE_SHORT_UP_TO,
+        contract=Contract(nan=NAN_TOP),
+        variants=(STOCK, V0_33_0),
+    )
+
+
+PATHS: tuple[Path, ...] = (
+    trivial("vllm", "persistent_topk.cuh, length <= k", V0_33_0),
+    Path(
+        name="vllm.histogram_2048",
+        summary="one block, 11-bit fp16 bins, then exact bytes over a buffer of 3708 candidates",
+        family="stash",
+        source="persistent_topk.cuh, histogram_2048_topk",
+        releases="vllm 0.20.2 to 0.32.0, at most 32 rows",
+        references=_REPORTS,
+        key_bits=11,
+        buffer=Buffer(3708, whole_bin=True),
+        digits=BYTES,
+        ks=KS,
+        longer_than="k",
+        up_to=HISTOGRAM_2048_UP_TO,
+        arrival_unit="warp",
+        contract=Contract(nan=NAN_TOP),
+        variants=(STOCK, V0_33_0),
+    ),
+    Path(
+        name="vllm.histogram_256",
+        summary="one block, 8-bit fp16 bins, then exact bytes over a buffer of 4096 candidates",
+        family="stash",
+        source="persistent_topk.cuh, histogram_256_topk",
+        releases="vllm 0.20.2 to 0.32.0, at most 32 rows",
+        references=_REPORTS,
+        key_bits=8,
+        buffer=Buffer(4096),
+        digits=BYTES,
+        ks=KS,
+        longer_than=HISTOGRAM_2048_UP_TO,
+        up_to=HISTOGRAM_256_UP_TO,
+        contract=Contract(nan=NAN_TOP),
+        variants=(STOCK, V0_33_0),
+    ),
+    Path(
+        name="vllm.histogram_4096",
+        summary="one block, row in registers, 12-bit fp16 bins, a tie buffer of k candidates",
+        family="register",
+        source="topk_histogram_4096.cuh, histogram_4096_topk",
+        releases="vllm 0.24.0 to 0.32.0, more than 32 rows, and cooperative_topk up to 16384",
+        references=_REPORTS,
+        key_bits=12,
+        buffer=Buffer("k"),
+        digits=BYTES,
+        ks=KS,
+        longer_than="k",
+        up_to=HISTOGRAM_4096_UP_TO,
+        ranked_ties=32,
+        contract=Contract(nan=NAN_TOP),
+        variants=(STOCK, V0_33_0),
+    ),
+    Path(
+        name="vllm.filtered",
+        summary="one block a row, 8-bit fp16 bins, then exact bytes over a buffer of 16384 candidates",
+        family="stash",
+        source="persistent_topk.cuh, FilteredTopK",
+        releases="vllm 0.20.2 to 0.23.0 at every length above k, 0.24.0 to 0.32.0 above 32768; more than 32 rows",
+        references=_REPORTS,
+        key_bits=8,
+        buffer=Buffer(16384),
+        digits=BYTES,
+        ks=KS,
+        longer_than="k",
+        contract=Contract(nan=NAN_TOP),
+        variants=(STOCK, V0_33_0),
+    ),
+    *(_cooperative(ranks) for ranks in CLUSTERS),
+    Path(
+        name="vllm.radix",
+        summary="several blocks a row, exact 8-bit digits, no candidate buffer",
+        family="radix",
+        source="persistent_topk.cuh, radix_topk",
+        releases="vllm from 0.20.2, at most 32 rows",
+        references=("vllm-project/vllm#49139", "vllm-project/vllm#51593"),
+        digits=BYTES,
+        ks=KS,
+        longer_than=HISTOGRAM_256_UP_TO,
+        contract=Contract(nan=NAN_SIGNED),
+        variants=(STOCK_EXACT, V0_33_0),
+    ),
+    Path(
+        name="vllm.sampled",
+        summary="a cut-off from 4096 sampled scores, at most 8192 survivors, otherwise an exact pass over the row",
+        family="opaque",
+        source="sampled_topk.cuh",
+        releases="vllm 0.31.0 and 0.32.0, more than 64 rows and a long max_seq_len",
+        references=("vllm-project/vllm#56346",),
+        ks=KS,
+        longer_than="k",
+        contract=Contract(nan=NAN_UNKNOWN),
+        variants=(exact_inside_unknown("counts past its capacity, then falls back"), V0_33_0),
+    ),
+    Path(
+        name="vllm.per_row",
+        summary="fp16 then exact digits, re-scanning the row until the final bin fits",
+        family="opaque",
+        source="sampler.cu, top_k_per_row_decode",
+        releases="vllm, all",
+        references=("vllm-project/vllm#49896",),
+        longer_than="k",
+        contract=Contract(nan="counts disagree between passes and slots can stay unwritten (vllm-project/vllm#49896)"),
+        variants=(exact_inside_unknown("lost no winner on any observed row"),),
+    ),
+)
