@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import torch
 
+from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
 from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram, locate
 from workbench.numeric.keys import value_keys
+from workbench.paths.spec import Buffer
 
 
 class Cut:
@@ -43,6 +46,61 @@ class Cut:
         return float(np.corrcoef(ranks, order)[0, 1])
 
 
+class Filling:
+    """What a row's threshold bin does to one buffer.
+
+    Args:
+        cut: gives the bin's members when they are first needed. at: the threshold. buffer, k, length: of the call.
+
+    Attributes:
+        capacity: of the whole buffer, in scores. stored: members that it takes, whichever they are.
+        breach: stored < population. buffered: whether the bin goes through the buffer at all.
+    """
+
+    def __init__(self, cut: Callable[[], Cut], at: Threshold, buffer: Buffer, k: int, length: int) -> None:
+        self.at, self._cut, self._buffer, self._k, self._length = at, cut, buffer, k, length
+        self.capacity = buffer.slots(k)
+        self.buffered = buffer.whole_bin or at.need < at.population
+
+    @cached_property
+    def stored(self) -> int:
+        """Members that the buffer takes."""
+        ranks, population = self._buffer.ranks, self.at.population
+        if ranks is not None and population > ranks.capacity:
+            population = sum(part.stored for part in self._parts)
+        return min(population, self.capacity)
+
+    @property
+    def breach(self) -> bool:
+        """Whether the buffer takes less than the bin holds."""
+        return self.stored < self.at.population
+
+    @property
+    def order_correlation(self) -> float:
+        """Rank correlation of score and position within the bin."""
+        return self._cut().order_correlation
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        """What is lost over every arrival order."""
+        if not self.buffered or not self.breach:
+            return NOTHING_LOST
+        return outlook(self._parts, self.capacity, self._cut().equal_need)
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        cut, ranks = self._cut(), self._buffer.ranks
+        if ranks is None:
+            return [Part(self.at.population, self.at.population, cut.better, cut.equal)]
+        owners = ranks.owners(cut.members, self._length)
+        members, better, equal = (
+            torch.bincount(owners[mask], minlength=ranks.count).tolist()
+            for mask in (slice(None), cut.keys > cut.cut, cut.keys == cut.cut)
+        )
+        shares = self._buffer.shares(members, self._k)
+        return [Part(*counts) for counts in zip(members, shares, better, equal, strict=True)]
+
+
 class RowProfile:
     """One row's counts.
 
@@ -54,6 +112,7 @@ class RowProfile:
         self.scores, self.dtype, self.k = scores, dtype, k
         self._thresholds: dict[int, Threshold] = {}
         self._cuts: dict[int, Cut] = {}
+        self._fillings: dict[tuple[int, Buffer], Filling] = {}
 
     @property
     def length(self) -> int:
@@ -87,3 +146,11 @@ class RowProfile:
             at = self.threshold(bits)
             self._cuts[bits] = Cut(self.half.members(at.bin, bits), self.scores, at.need)
         return self._cuts[bits]
+
+    def filling(self, bits: int, buffer: Buffer) -> Filling:
+        """What the threshold bin under a key of ``bits`` bits does to a buffer; one for all paths that share it."""
+        key = (bits, buffer)
+        if key not in self._fillings:
+            at = self.threshold(bits)
+            self._fillings[key] = Filling(lambda: self.cut(bits), at, buffer, self.k, self.length)
+        return self._fillings[key]

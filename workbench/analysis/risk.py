@@ -6,15 +6,15 @@ first to arrive, and the ``need`` best of those are selected exactly. ``survival
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 
-from workbench.analysis.profile import Cut, RowProfile
-from workbench.analysis.survival import Part, outlook
+from workbench.analysis.profile import Filling, RowProfile
+from workbench.analysis.survival import NOTHING_LOST, Outlook
 from workbench.paths.catalog import PATHS
-from workbench.paths.spec import Buffer, Path, Variant
+from workbench.paths.spec import Path, Variant
 
 Level = Literal["safe", "at risk", "certain"]
 
@@ -68,16 +68,22 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
         profile: of the row. variant: of the path; ``stock`` by default.
     """
     variant = variant or path.variant("stock")
-    found = _located(profile, path, variant)
-    if found.refused:
-        return found
-    if path.family == "identity":
-        return _settled(found, 0)
-    if path.family == "radix":
-        return _settled(found, _signed_nan_missing(profile))
-    if variant.lossless:
-        return _lossless(profile, found, variant)
-    return _buffered(profile, path, found)
+    refused = tuple(path.unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
+    filling = None
+    if path.key_bits is not None and path.buffer is not None and profile.countable:
+        filling = profile.filling(path.key_bits, path.buffer)
+    seen = None if refused else _outlook(profile, path, variant, filling)
+    note = ""
+    if not refused and path.family != "identity" and variant.lossless and path.family != "radix":
+        note = variant.note if seen else _nan_note(profile, path, variant)
+    return Risk(
+        path=path.name,
+        variant=variant.name,
+        refused=refused,
+        note=note,
+        **(_outlook_fields(seen, filling) if seen is not None else {}),
+        **(_filling_fields(filling) if filling is not None else {}),
+    )
 
 
 def census(profile: RowProfile, paths: tuple[Path, ...] = PATHS) -> list[Risk]:
@@ -85,87 +91,47 @@ def census(profile: RowProfile, paths: tuple[Path, ...] = PATHS) -> list[Risk]:
     return [risk(profile, path) for path in paths]
 
 
-def _located(profile: RowProfile, path: Path, variant: Variant) -> Risk:
-    """What can be said before the risk: refusals, and the threshold bin where it can be counted."""
-    refused = tuple(path.unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
-    found = Risk(path.name, variant.name, refused)
-    if path.key_bits is None or path.buffer is None or not profile.countable:
-        return found
-    at, bits = profile.threshold(path.key_bits), path.key_bits
-    buffered = path.buffer.whole_bin or at.need < at.population
-    stored = min(at.population, path.buffer.slots(profile.k))
-    if path.buffer.ranks is not None and at.population > path.buffer.ranks.capacity:
-        stored = min(stored, sum(share for _, share in _shares(path.buffer, profile, bits)))
-    return replace(
-        found,
-        threshold_bin=at.bin,
-        above=at.above,
-        population=at.population,
-        need=at.need,
-        capacity=path.buffer.slots(profile.k),
-        stored=stored,
-        breach=stored < at.population,
-        buffered=buffered,
-    )
+def _outlook(profile: RowProfile, path: Path, variant: Variant, filling: Filling | None) -> Outlook | None:
+    """What the path loses over every arrival order; ``None`` if it is not known."""
+    if path.family == "identity":
+        return NOTHING_LOST
+    if path.family == "radix":
+        missing = _signed_nan_missing(profile)
+        return Outlook(missing, missing, 0.0 if missing else 1.0, float(missing))
+    if variant.lossless:
+        return None if profile.nan else NOTHING_LOST
+    assert filling is not None
+    return filling.outlook
 
 
-def _shares(buffer: Buffer, profile: RowProfile, bits: int) -> list[tuple[torch.Tensor, int]]:
-    """Of each part of the buffer: which members of the bin it sees (a mask), and how many it stores."""
-    cut = profile.cut(bits)
-    if buffer.ranks is None:
-        masks = [torch.ones_like(cut.members, dtype=torch.bool)]
-    else:
-        owners = buffer.ranks.owners(cut.members, profile.length)
-        masks = [owners == rank for rank in range(buffer.ranks.count)]
-    return list(zip(masks, buffer.shares([int(mask.sum()) for mask in masks], profile.k), strict=True))
+def _nan_note(profile: RowProfile, path: Path, variant: Variant) -> str:
+    return f"the row holds {profile.nan} NaN; what {path.name} {variant.name} does with them is not established"
 
 
-def _parts(cut: Cut, shares: list[tuple[torch.Tensor, int]]) -> list[Part]:
-    return [
-        Part(int(mask.sum()), stored, int((cut.keys[mask] > cut.cut).sum()), int((cut.keys[mask] == cut.cut).sum()))
-        for mask, stored in shares
-    ]
+def _outlook_fields(seen: Outlook, filling: Filling | None) -> dict[str, Any]:
+    level = "certain" if seen.least else "at risk" if seen.most else "safe"
+    return {
+        "level": level,
+        "p_clean": seen.p_clean,
+        "expected_missing": seen.expected,
+        "least_missing": seen.least,
+        "most_missing": seen.most,
+        "order_correlation": filling.order_correlation if filling is not None and seen.most else None,
+    }
 
 
-def _settled(found: Risk, missing: int) -> Risk:
-    """The risk of a path whose loss does not depend on arrival."""
-    return replace(
-        found,
-        level="certain" if missing else "safe",
-        p_clean=0.0 if missing else 1.0,
-        expected_missing=float(missing),
-        least_missing=missing,
-        most_missing=missing,
-    )
-
-
-def _lossless(profile: RowProfile, found: Risk, variant: Variant) -> Risk:
-    nan = profile.nan
-    if nan:
-        note = f"the row holds {nan} NaN; what {found.path} {found.variant} does with them is not established"
-        return replace(found, note=note)
-    return replace(_settled(found, 0), note=variant.note)
-
-
-def _buffered(profile: RowProfile, path: Path, found: Risk) -> Risk:
-    assert path.key_bits is not None
-    assert path.buffer is not None
-    if not found.buffered or not found.breach:
-        return _settled(found, 0)
-    cut = profile.cut(path.key_bits)
-    parts = _parts(cut, _shares(path.buffer, profile, path.key_bits))
-    seen = outlook(parts, path.buffer.slots(profile.k), cut.equal_need)
-    if not seen.most:
-        return _settled(found, 0)
-    return replace(
-        found,
-        level="certain" if seen.least else "at risk",
-        p_clean=seen.p_clean,
-        expected_missing=seen.expected,
-        least_missing=seen.least,
-        most_missing=seen.most,
-        order_correlation=cut.order_correlation,
-    )
+def _filling_fields(filling: Filling) -> dict[str, Any]:
+    at = filling.at
+    return {
+        "threshold_bin": at.bin,
+        "above": at.above,
+        "population": at.population,
+        "need": at.need,
+        "capacity": filling.capacity,
+        "stored": filling.stored,
+        "breach": filling.breach,
+        "buffered": filling.buffered,
+    }
 
 
 def _signed_nan_missing(profile: RowProfile) -> int:

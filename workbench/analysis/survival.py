@@ -41,6 +41,9 @@ class Outlook:
     expected: float
 
 
+NOTHING_LOST = Outlook(0, 0, 1.0, 0.0)
+
+
 def outlook(parts: list[Part], room: int, equal_need: int) -> Outlook:
     """The outlook of a threshold bin.
 
@@ -52,7 +55,7 @@ def outlook(parts: list[Part], room: int, equal_need: int) -> Outlook:
     spare = sum(part.equal for part in parts) - equal_need
     most, least = (_extreme(parts, room, spare, best_first) for best_first in (True, False))
     if not most:
-        return Outlook(0, 0, 1.0, 0.0)
+        return NOTHING_LOST
     stored = sum(part.stored for part in parts)
     kept = min(1.0, room / stored)
     better_lost = sum(part.better * (1 - kept * part.stored / part.members) for part in parts)
@@ -88,6 +91,9 @@ def _equal_kept(parts: list[Part], room: int) -> tuple[np.ndarray, np.ndarray]:
     """Distribution of the equal members that are kept: counts and their probabilities."""
     first, mass = 0, np.ones(1)
     for part in parts:
+        if part.stored == part.members:
+            first += part.equal
+            continue
         counts, part_mass = survivors(part.members, part.equal, part.stored)
         first += int(counts[0])
         mass = np.convolve(mass, part_mass.numpy())
