@@ -16,12 +16,11 @@ import torch
 from tests import truth
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
-from workbench.analysis.risk import Risk, risk
-from workbench.capture.row import Row
+from workbench.analysis.risk import ORDERED, Risk, risk
+from workbench.capture.row import Call, Row
 from workbench.paths.catalog import get_path
 from workbench.paths.routing import route
 
-VALUE_ORDERED = 0.9  # rank correlation of score and position from which the mean is not claimed
 DEVICE = "h200"
 
 
@@ -60,7 +59,7 @@ def test_risk_agrees_with_every_record(case_id: str) -> None:
         least, most = sum(row.least_missing for row in rows), sum(row.most_missing for row in rows)
         assert least <= min(record.missing_total), record
         assert max(record.missing_total) <= most, record
-        if not any(abs(row.order_correlation or 0) > VALUE_ORDERED for row in rows):
+        if not any(abs(row.order_correlation or 0) > ORDERED for row in rows):
             expected = sum(row.expected_missing for row in rows)
             observed = sum(record.missing_total) / len(record.missing_total)
             assert abs(observed - expected) <= max(5, 0.25 * expected), (record, expected)
@@ -71,7 +70,7 @@ def test_only_descending_integers_are_value_ordered() -> None:
         case_id
         for case_id in truth.records()
         for rows in risks(case_id).values()
-        if any(abs(row.order_correlation or 0) > VALUE_ORDERED for row in rows)
+        if any(abs(row.order_correlation or 0) > ORDERED for row in rows)
     }
     assert ordered == {"s000-over_fp16", "s054-over_fp16"}
 
@@ -91,6 +90,6 @@ def test_reference_values_are_those_of_torch_topk(dtype: torch.dtype) -> None:
             scores = row.valid.to(dtype)
             wanted = min(row.k, row.length)
             expected = torch.topk(scores, wanted).values
-            exact = reference(type(row)(scores, row.length), row.k).indices
+            exact = reference(Row(scores, row.length, call=Call(width=4096)), row.k).indices
             assert torch.equal(scores[exact[:wanted].long()], expected), case_id
             assert (exact[wanted:] == -1).all()

@@ -89,6 +89,22 @@ def test_nan() -> None:
     assert of("vllm.histogram_256", many).level == "safe"
 
 
+def test_what_a_variant_without_a_model_does_with_nan_is_not_known() -> None:
+    scores = torch.linspace(0, 1, 40000)
+    path = get_path("vllm.radix")
+    assert risk(RowProfile(scores, "float32", 512), path, path.variant("v0.33.0")).level == "safe"
+    scores[4] = -math.nan
+    found = risk(RowProfile(scores, "float32", 512), path, path.variant("v0.33.0"))
+    assert (found.level, found.p_clean) == (None, None)
+    assert "holds 1 NaN; what vllm.radix v0.33.0 does" in found.note
+
+
+def test_the_buffer_of_the_stock_path_is_not_that_of_a_release_without_loss() -> None:
+    path = get_path("vllm.histogram_256")
+    found = risk(RowProfile(one_bin(5000, 20000), "float32", 512), path, path.variant("v0.33.0"))
+    assert (found.level, found.capacity, found.breach) == ("safe", None, False)
+
+
 def test_refusals_give_every_reason_and_the_population_where_it_can_be_counted() -> None:
     found = of("vllm.histogram_2048", one_bin(5000, 20000), 100)
     assert found.refused == (

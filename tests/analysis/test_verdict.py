@@ -18,7 +18,7 @@ SCORES = torch.tensor([5.0, 1.0, 4.0, 3.0, 3.0, 2.0, -0.0, 0.0])
 
 
 def verdict(indices: list[int], k: int = 4, scores: torch.Tensor = SCORES, poison: int | None = POISON) -> Verdict:
-    exact = reference(Row(scores, scores.numel()), k).indices
+    exact = reference(Row(scores, scores.numel(), call=Call(width=max(16, scores.numel()))), k).indices
     return judge(scores, exact, torch.tensor(indices, dtype=torch.int32), poison)
 
 
@@ -94,8 +94,24 @@ def test_reference_pads_short_rows_and_uses_the_window() -> None:
     assert reference(row).indices.dtype == torch.int32
 
 
-@pytest.mark.parametrize(("k", "message"), [(None, "does not say k"), (0, "k is 0"), (-5, "k is -5")])
-def test_k_must_be_known_and_positive(k: int | None, message: str) -> None:
+@pytest.mark.parametrize(
+    ("k", "message"),
+    [
+        (None, "does not say k"),
+        (0, "k is 0; it must be at least 1"),
+        (-5, "k is -5; it must be at least 1"),
+        (9, "k is 9, above the row width 8"),
+        (10**13, "above the row width 8"),
+        (2.5, "k is 2.5; an integer is needed"),
+        (True, "k is True; an integer is needed"),
+        ("5", "k is '5'; an integer is needed"),
+    ],
+)
+def test_k_must_be_known_and_fit_the_width(k: object, message: str) -> None:
     with pytest.raises(CaptureError, match=message) as caught:
-        reference(Row(SCORES, 8, index=3, capture="bad.safetensors", call=Call(k=k)))
+        reference(Row(SCORES, 8, index=3, capture="bad.safetensors"), k)
     assert str(caught.value).startswith("bad.safetensors, row 3: ")
+
+
+def test_a_trimmed_row_may_be_shorter_than_k() -> None:
+    assert reference(Row(SCORES, 8, call=Call(k=10, width=64))).indices.tolist()[-2:] == [-1, -1]

@@ -13,13 +13,14 @@ from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
 from workbench.analysis.risk import census
 from workbench.analysis.verdict import judge
-from workbench.capture.row import Row
+from workbench.capture.row import Call, Row
 from workbench.numeric.keys import half_keys
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths
 from workbench.paths.model import run_model
 
 K = 2048
+CALL = Call(width=65536)
 
 
 def rows() -> dict[str, torch.Tensor]:
@@ -44,7 +45,7 @@ def rows() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_reference(name: str, dtype: torch.dtype) -> None:
     scores = rows()[name].to(dtype)
-    row = Row(scores, scores.numel())
+    row = Row(scores, scores.numel(), call=CALL)
     here = reference(replace(row, scores=scores.cuda()), K).indices
     assert here.is_cuda
     assert torch.equal(here.cpu(), reference(row, K).indices)
@@ -55,7 +56,7 @@ def test_census_models_and_verdicts(name: str) -> None:
     scores = rows()[name]
     there = scores.cuda()
     assert census(RowProfile(there, "float32", K)) == census(RowProfile(scores, "float32", K))
-    exact = reference(Row(scores, scores.numel()), K).indices
+    exact = reference(Row(scores, scores.numel(), call=CALL), K).indices
     for path in find_paths():
         refused = path.unmet(k=K, length=scores.numel(), dtype="float32")
         if refused or not path.variant("stock").modelled:

@@ -112,3 +112,17 @@ def test_arrival_orders_are_orders_of_the_whole_row() -> None:
 def test_an_explicit_order_must_be_one() -> None:
     with pytest.raises(UsageError, match=r"must hold each of 0\.\.2 once"):
         Arrival("explicit", order=(0, 1, 1)).sort(torch.arange(3), 3)
+
+
+@pytest.mark.parametrize("arguments", [{"kind": "bogus"}, {"unit": "lane"}, {"seed": -1}, {"seed": 2**63}])
+def test_an_arrival_order_is_checked_when_made(arguments: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        Arrival(**arguments)
+
+
+def test_scaled_paths_keep_what_they_need_and_check_their_numbers() -> None:
+    assert get_path("vllm.trivial").scaled(3) == get_path("vllm.trivial")
+    assert get_path("vllm.radix").scaled(3).unmet(k=2, length=5, dtype="float32") == []
+    for number in (0, -1, 1.5, True):
+        with pytest.raises(UsageError, match="no capacity"):
+            get_path("vllm.filtered").scaled(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -130,9 +131,13 @@ def test_inspection_judges_the_reached_path_else_every_path() -> None:
     assert [result.line.path for result in known.results] == ["vllm.histogram_256"]
     assert known.finding
     unknown = wb.inspect(bad_row(device=None))
-    assert (unknown.judged, unknown.judged_because) == ("*", "every path, since device not known")
+    assert unknown.judged == "possible"
+    assert unknown.judged_because == "every path that vllm.persistent_topk could take, since device not known"
     assert unknown.finding
-    assert unknown.worst.line.path == "vllm.cooperative_16"  # 1024 a block, filled by the first blocks alone
+    assert [result.line.path for result in unknown.results] == ["vllm.histogram_256"]  # on every device
+    nothing = wb.inspect(bad_row(op=None))
+    assert (nothing.judged, nothing.judged_because) == ("*", "every path, since op not known")
+    assert nothing.worst.line.path == "vllm.cooperative_16"  # the first blocks alone fill it
     assert not wb.inspect(bad_row(), release="vllm==0.33.0").finding
     assert not wb.inspect(bad_row(population=4096)).finding
 
@@ -140,7 +145,7 @@ def test_inspection_judges_the_reached_path_else_every_path() -> None:
 def test_a_release_that_a_capture_names_need_not_be_known() -> None:
     found = wb.inspect(bad_row(release="vllm==0.20.1.dev408"))
     assert found.route is None
-    assert found.judged == "*"
+    assert found.judged == "possible"
     assert "vllm==0.20.1.dev408 was not observed" in found.judged_because
     with pytest.raises(wb.UsageError, match="was not observed"):
         wb.inspect(bad_row(), release="vllm==0.20.1.dev408")
@@ -152,6 +157,108 @@ def test_the_worst_result_is_one_that_ran() -> None:
     found = wb.inspect(wb.Row(zeros, 8320, call=wb.Call(k=2048)))
     assert (found.worst.line.refused, found.worst.line.path) == (None, "vllm.histogram_4096")
     assert "whatever is dropped has an equal that stays" in finding(found)
+
+
+def test_only_paths_that_the_known_device_and_op_can_take_are_judged() -> None:
+    call = wb.Call(k=512, rows=40, width=20000, stride=20000, max_seq_len=20000, op="vllm.persistent_topk")
+    scores = bad_row().scores
+
+    def judged(**known: object) -> list[str | None]:
+        found = wb.inspect(wb.Row(scores, 20000, call=replace(call, **known)))
+        return [result.line.path for result in found.results]
+
+    # More than 32 rows need 128 KiB of shared memory for the other kernel, and its short path is of 0.24.0.
+    assert judged(device="v100") == ["vllm.histogram_256"]
+    assert judged(device="h200") == ["vllm.histogram_4096", "vllm.filtered"]
+    assert judged(device="h200", release="vllm==0.23.0") == ["vllm.filtered"]
+    assert judged(rows=None, device="h200", release="vllm==0.26.0") == [
+        "vllm.trivial",
+        "vllm.histogram_2048",
+        "vllm.histogram_256",
+        "vllm.histogram_4096",
+        "vllm.filtered",
+        "vllm.radix",
+        "vllm.sampled",
+    ]
+
+
+def recorded(row: wb.Row, indices: torch.Tensor, **known: object) -> wb.Inspection:
+    return wb.inspect(replace(row, indices=indices.to(torch.int32), call=replace(row.call, **known)))
+
+
+def test_what_production_returned_is_spoken_of_first() -> None:
+    row = bad_row()
+    exact = wb.reference(row).indices
+    found = recorded(row, exact)
+    assert finding(found).startswith(
+        "The recorded selection (path vllm.histogram_256) returned exactly the reference's 2048 winners. "
+        "vllm.histogram_256 (stock) is at risk: 5000 scores share the threshold bin 188 and the buffer takes 4096, so "
+        "904 are dropped, the last to arrive; a random order loses 370 on average, any order 0 to 904."
+    )
+    assert found.finding  # the risk stands
+    wrong = torch.cat([exact[:-1], torch.argmin(row.scores).view(1)])
+    lossy = finding(recorded(row, wrong))
+    assert "lost 1 winner of 2048: 5000 scores share the threshold bin 188 and the buffer takes 4096" in lossy
+
+
+def test_a_recording_that_contradicts_its_path_is_said_to() -> None:
+    row = bad_row(4096)
+    exact = wb.reference(row).indices
+    wrong = torch.cat([exact[:-1], torch.argmin(row.scores).view(1)])
+    assert finding(recorded(row, wrong)) == (
+        "The recorded selection (path vllm.histogram_256) lost 1 winner of 2048. No arrival order of "
+        "vllm.histogram_256 (stock) does that: the selection is not of this path, or not of these scores."
+    )
+    assert finding(recorded(row, exact)).endswith(" No arrival order of vllm.histogram_256 (stock) loses a value.")
+    # The release without loss is not explained by the buffer of the others.
+    repaired = finding(recorded(bad_row(), wb.reference(bad_row()).indices, release="vllm==0.33.0"))
+    assert repaired.endswith("2048 winners. No arrival order of vllm.histogram_256 (v0.33.0) loses a value.")
+
+
+def test_ties_claim_no_more_than_that_no_value_is_lost() -> None:
+    scores = torch.randn(20000, generator=torch.Generator().manual_seed(0))
+    scores[:600] = scores.max() + 1
+    call = wb.Call(k=512, rows=1, width=20000, stride=20000, max_seq_len=20000, **PLACE)
+    for order, start in (("index", "returned exactly the reference's 512 winners"), ("reverse", "lost no value")):
+        text = finding(wb.inspect(wb.Row(scores, 20000, call=call), arrival=order))
+        assert start in text
+        assert text.endswith("and no arrival order loses a value.")
+
+
+def test_reached_is_the_release_s_own_variant() -> None:
+    report = wb.run(bad_row(release="vllm==0.33.0"), paths="vllm.histogram_256", variants="*")
+    assert [(line.variant, line.reached) for line in report] == [("stock", False), ("v0.33.0", True)]
+    taken = {risk.path: risk for risk in wb.inspect(bad_row(release="vllm==0.33.0")).census}
+    assert (taken["vllm.histogram_256"].variant, taken["vllm.histogram_256"].level) == ("v0.33.0", "safe")
+    assert taken["sglang.fast_topk"].level == "at risk"
+
+
+def test_rows_that_no_path_runs_share_their_reason() -> None:
+    row = bad_row(op=None)
+    half = wb.inspect(replace(row, scores=row.scores.to(torch.bfloat16)), paths="vllm.histogram_*")
+    assert finding(half) == "None of the 3 judged paths was run: scores are bfloat16."
+    odd = wb.inspect(replace(row, call=replace(row.call, k=100)), paths="vllm.histogram_*")
+    assert finding(odd) == "None of the 3 judged paths was run: k is 100."
+
+
+def test_a_lost_nan_has_its_reason() -> None:
+    scores = torch.linspace(0, 1, 40000)
+    scores[3] = -float("nan")
+    text = finding(wb.inspect(wb.Row(scores, 40000, call=wb.Call(k=512)), paths="vllm.radix"))
+    assert "lost 1 winner of 512: NaN with its sign set ranks below -inf on this path" in text
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**70, 1.5])
+def test_a_seed_must_be_one(seed: object) -> None:
+    with pytest.raises(wb.UsageError, match="is no integer from 0 to"):
+        wb.run(bad_row(), seed=seed)
+
+
+def test_a_given_release_must_fit_the_op_of_the_capture() -> None:
+    with pytest.raises(wb.UsageError, match="the op belongs to vllm"):
+        wb.inspect(bad_row(), release="sglang-kernel==0.4.6")
+    with pytest.raises(wb.UsageError, match="unknown op ''"):
+        wb.inspect(bad_row(), op="")
 
 
 def test_ties_are_no_finding() -> None:
@@ -166,8 +273,11 @@ def test_ties_are_no_finding() -> None:
     ("row", "expected"),
     [
         (bad_row(), r"vllm.histogram_256 \(stock\) lost \d+ winners of 2048: 5000 scores share the threshold bin 188"),
-        (bad_row(4096), "vllm.histogram_256 .stock. returned exactly the reference's 2048 winners, under every"),
-        (bad_row(4097), "so 1 was dropped, the last to arrive"),
+        (
+            bad_row(4096),
+            "vllm.histogram_256 .stock. returned exactly the reference's 2048 winners, and no arrival order loses",
+        ),
+        (bad_row(4097), "so 1 is dropped, the last to arrive"),
         (bad_row(k=100), "The model selection was not run: the op takes k 512, 1024 or 2048 only, not k 100."),
     ],
 )

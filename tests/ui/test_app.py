@@ -38,7 +38,7 @@ def test_given_files_come_first_and_the_worst_row_is_shown(app: Open) -> None:
     assert not test.exception
     assert param(test, "capture") == BAD
     assert param(test, "row") == "1"
-    assert "9000 scores share the threshold bin 188 and the buffer holds 4096" in texts(test)
+    assert "9000 scores share the threshold bin 188 and the buffer takes 4096" in texts(test)
     rows = test.sidebar.dataframe[0].value
     assert list(rows["row"]) == [1, 0, 2]
     assert [chip[0] for chip in rows["verdict"]] == ["lossy", "exact", "exact"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 
 from workbench.capture.row import Row
@@ -14,15 +16,24 @@ def winners_wanted(row: Row, k: int | None = None) -> int:
     """k for a row: the one given, else the call's.
 
     Raises:
-        CaptureError: neither is known, or k is not positive.
+        CaptureError: neither is known, or k is no integer from 1 to the row's padded width.
     """
     wanted = row.k if k is None else k
-    where = {"file": row.capture or None, "row": row.index}
+
+    def bad(reason: str) -> CaptureError:
+        return CaptureError(reason, file=row.capture or None, row=row.index)
+
     if wanted is None:
-        raise CaptureError("the capture does not say k; give it (k=…, --k on the command line)", **where)  # type: ignore[arg-type]
-    if wanted <= 0:
-        raise CaptureError(f"k is {wanted}; it must be at least 1", **where)  # type: ignore[arg-type]
-    return wanted
+        raise bad("the capture does not say k; give it (k=…, --k on the command line)")
+    if not isinstance(wanted, Integral) or isinstance(wanted, bool):
+        raise bad(f"k is {wanted!r}; an integer is needed")
+    width = row.call.width or row.scores.numel()
+    if wanted < 1:
+        raise bad(f"k is {wanted}; it must be at least 1")
+    if wanted > width:
+        cure = "choose a smaller k, or give the call's padded width if the row was trimmed"
+        raise bad(f"k is {wanted}, above the row width {width}; {cure}")
+    return int(wanted)
 
 
 def reference(row: Row, k: int | None = None) -> Selection:

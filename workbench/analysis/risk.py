@@ -18,6 +18,8 @@ from workbench.paths.spec import Path, Variant
 
 Level = Literal["safe", "at risk", "certain"]
 
+ORDERED = 0.9  # rank correlation of score and position from which the mean over random orders is not to be trusted
+
 
 @dataclass(frozen=True)
 class Risk:
@@ -70,12 +72,11 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
     variant = variant or path.variant("stock")
     refused = tuple(path.unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
     filling = None
-    if path.key_bits is not None and path.buffer is not None and profile.countable:
+    # What a variant without loss holds its candidates in is not the buffer of the stock path.
+    if path.key_bits is not None and path.buffer is not None and profile.countable and not variant.lossless:
         filling = profile.filling(path.key_bits, path.buffer)
     seen = None if refused else _outlook(profile, path, variant, filling)
-    note = ""
-    if not refused and path.family != "identity" and variant.lossless and path.family != "radix":
-        note = variant.note if seen else _nan_note(profile, path, variant)
+    note = "" if refused else _note(profile, path, variant, seen)
     return Risk(
         path=path.name,
         variant=variant.name,
@@ -95,17 +96,21 @@ def _outlook(profile: RowProfile, path: Path, variant: Variant, filling: Filling
     """What the path loses over every arrival order; ``None`` if it is not known."""
     if path.family == "identity":
         return NOTHING_LOST
+    if not variant.modelled:
+        return None if profile.nan else NOTHING_LOST
     if path.family == "radix":
         missing = _signed_nan_missing(profile)
         return Outlook(missing, missing, 0.0 if missing else 1.0, float(missing))
-    if variant.lossless:
-        return None if profile.nan else NOTHING_LOST
     assert filling is not None
     return filling.outlook
 
 
-def _nan_note(profile: RowProfile, path: Path, variant: Variant) -> str:
-    return f"the row holds {profile.nan} NaN; what {path.name} {variant.name} does with them is not established"
+def _note(profile: RowProfile, path: Path, variant: Variant, seen: Outlook | None) -> str:
+    if seen is None:
+        return f"the row holds {profile.nan} NaN; what {path.name} {variant.name} does with them is not established"
+    if path.family == "radix" and seen.most:
+        return "NaN with its sign set ranks below -inf on this path, and highest in the reference"
+    return "" if variant.modelled else variant.note
 
 
 def _outlook_fields(seen: Outlook, filling: Filling | None) -> dict[str, Any]:

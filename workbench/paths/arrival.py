@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
 from workbench.errors import UsageError
+from workbench.words import listed
 
 WARP = 32
+SEEDS = 2**63
 
+Unit = Literal["element", "warp"]
 OrderKind = Literal["index", "reverse", "random", "explicit"]
 
 
@@ -21,13 +24,21 @@ class Arrival:
     Attributes:
         kind: ``index`` (ascending), ``reverse``, ``random`` (uniform, by seed) or ``explicit``.
         unit: ``element``, or ``warp``: runs of 32 consecutive scores stay together (the order of their lanes is kept).
-        seed: of a random order. order: the positions in arrival order, for ``explicit``.
+        seed: of a random order, from 0 to 2^63 - 1. order: the positions in arrival order, for ``explicit``.
     """
 
     kind: OrderKind = "index"
-    unit: Literal["element", "warp"] = "element"
+    unit: Unit = "element"
     seed: int = 0
     order: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(OrderKind):
+            raise UsageError(f"unknown arrival order {self.kind!r}; known orders: {listed(get_args(OrderKind))}")
+        if self.unit not in get_args(Unit):
+            raise UsageError(f"unknown arrival unit {self.unit!r}; known units: {listed(get_args(Unit))}")
+        if not isinstance(self.seed, int) or not 0 <= self.seed < SEEDS:
+            raise UsageError(f"seed {self.seed!r} is no integer from 0 to {SEEDS - 1}")
 
     def sort(self, indices: torch.Tensor, length: int) -> torch.Tensor:
         """``indices`` (ascending positions of a row of ``length``) in arrival order.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 from workbench.paths import vllm
 from workbench.paths.conditions import Questions, RefusedError
 from workbench.paths.devices import Device
@@ -139,11 +137,16 @@ def _fits(ask: Questions, rows: int, device: Device) -> bool:
     budget = min(device.optin_bytes, limit)
     vector = 4 if stride % 4 == 0 else 2 if stride % 2 == 0 else 1
     chunk = max((budget - HEADER_BYTES) // 4 // vector * vector, vector * BLOCK_THREADS)
-    blocks = ceil(stride / chunk)
-    used = ceil(ceil(stride / blocks) / vector) * vector
+    blocks = _ceil(stride, chunk)
+    used = _ceil(_ceil(stride, blocks), vector) * vector
     shared = max(HEADER_BYTES + 4 * used, LEAST_BYTES)
     resident = device.resident_blocks(BLOCK_THREADS, shared) * device.sms
     return ask.holds(
         blocks <= resident,
         f"a row of stride {stride} needs {blocks} blocks of {shared} bytes; {resident} are resident on {device.name}",
     )
+
+
+def _ceil(number: int, divisor: int) -> int:
+    """The quotient rounded up, exact for any integers."""
+    return -(-number // divisor)

@@ -41,11 +41,13 @@ class Op:
 
     Attributes:
         name: as in ``vllm.persistent_topk``. package: the package that ships it. source: its upstream name.
+        reaches: every path that it takes on some release and device.
     """
 
     name: str
     package: str
     source: str
+    reaches: tuple[str, ...]
     router: Callable[[Questions, Release, Device], tuple[str, str]]
 
     @property
@@ -55,17 +57,104 @@ class Op:
 
 
 OPS: tuple[Op, ...] = (
-    Op("vllm.persistent_topk", "vllm", "torch.ops._C.persistent_topk", route_vllm.persistent),
-    Op("vllm.cooperative_topk", "vllm", "torch.ops._C.cooperative_topk", route_vllm.cooperative),
-    Op("vllm.top_k_per_row_decode", "vllm", "torch.ops._C.top_k_per_row_decode", route_vllm.per_row),
-    Op("sglang.fast_topk_v2", "sglang-kernel", "torch.ops.sgl_kernel.fast_topk", route_sglang.fast_topk),
-    Op("sglang.topk_transform_paged", "sglang", "topk_transform_paged", route_sglang.paged_v1),
-    Op("sglang.topk_transform_paged_v2", "sglang", "topk_transform_paged_v2", route_sglang.paged_v2),
-    Op("sglang.topk_transform_ragged_v2", "sglang", "topk_transform_ragged_v2", route_sglang.ragged_v2),
-    Op("sglang.kpool_topk_transform", "sglang", "fast_kpool_topk_transform_fused", route_sglang.kpool),
-    Op("sglang.topk_transform_bf16_small", "sglang", "topk_transform_bf16_small", route_sglang.bf16_small),
-    Op("sglang.deep_select", "sglang", "deep_select", route_sglang.deep_select),
-    Op("flashinfer.top_k_ragged_transform", "flashinfer", "TopKRaggedTransform", route_sglang.flashinfer_ragged),
+    Op(
+        "vllm.persistent_topk",
+        "vllm",
+        "torch.ops._C.persistent_topk",
+        (
+            "vllm.trivial",
+            "vllm.histogram_2048",
+            "vllm.histogram_256",
+            "vllm.histogram_4096",
+            "vllm.filtered",
+            "vllm.radix",
+            "vllm.sampled",
+        ),
+        route_vllm.persistent,
+    ),
+    Op(
+        "vllm.cooperative_topk",
+        "vllm",
+        "torch.ops._C.cooperative_topk",
+        (
+            "vllm.trivial",
+            "vllm.histogram_4096",
+            "vllm.cooperative_2",
+            "vllm.cooperative_4",
+            "vllm.cooperative_8",
+            "vllm.cooperative_16",
+        ),
+        route_vllm.cooperative,
+    ),
+    Op(
+        "vllm.top_k_per_row_decode",
+        "vllm",
+        "torch.ops._C.top_k_per_row_decode",
+        ("vllm.trivial", "vllm.per_row"),
+        route_vllm.per_row,
+    ),
+    Op(
+        "sglang.fast_topk_v2",
+        "sglang-kernel",
+        "torch.ops.sgl_kernel.fast_topk",
+        ("sglang.trivial", "sglang.fast_topk"),
+        route_sglang.fast_topk,
+    ),
+    Op(
+        "sglang.topk_transform_paged",
+        "sglang",
+        "topk_transform_paged",
+        ("sglang.trivial", "sglang.v1"),
+        route_sglang.paged_v1,
+    ),
+    Op(
+        "sglang.topk_transform_paged_v2",
+        "sglang",
+        "topk_transform_paged_v2",
+        (
+            "sglang.trivial",
+            "sglang.v2_register",
+            "sglang.v2_streaming",
+            "sglang.v2_cluster_8",
+            "sglang.v2_cluster_16",
+        ),
+        route_sglang.paged_v2,
+    ),
+    Op(
+        "sglang.topk_transform_ragged_v2",
+        "sglang",
+        "topk_transform_ragged_v2",
+        ("sglang.trivial", "sglang.v2_register", "sglang.v2_streaming"),
+        route_sglang.ragged_v2,
+    ),
+    Op(
+        "sglang.kpool_topk_transform",
+        "sglang",
+        "fast_kpool_topk_transform_fused",
+        ("sglang.trivial", "sglang.kpool"),
+        route_sglang.kpool,
+    ),
+    Op(
+        "sglang.topk_transform_bf16_small",
+        "sglang",
+        "topk_transform_bf16_small",
+        ("sglang.trivial", "sglang.bf16_small"),
+        route_sglang.bf16_small,
+    ),
+    Op(
+        "sglang.deep_select",
+        "sglang",
+        "deep_select",
+        ("sglang.trivial", "sglang.deep_select"),
+        route_sglang.deep_select,
+    ),
+    Op(
+        "flashinfer.top_k_ragged_transform",
+        "flashinfer",
+        "TopKRaggedTransform",
+        ("flashinfer.trivial", "flashinfer.ragged"),
+        route_sglang.flashinfer_ragged,
+    ),
 )
 
 
@@ -95,8 +184,9 @@ def route(
     Raises:
         UsageError: op, release or device is not given anywhere, or is not known.
     """
-    given = {"op": op or row.call.op, "release": release or row.call.release, "device": device or row.call.device}
-    absent = [name for name, value in given.items() if not value]
+    asked = {"op": op, "release": release, "device": device}
+    given = {name: getattr(row.call, name) if one is None else one for name, one in asked.items()}
+    absent = [name for name, value in given.items() if value is None]
     if absent:
         raise UsageError(f"the capture does not name {listed(absent)}; give {'it' if len(absent) == 1 else 'them'}")
     known_op = get_op(str(given["op"]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import ceil
 from typing import TYPE_CHECKING, Literal
 
+from workbench.errors import UsageError
 from workbench.words import listed
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Ranks:
         runs = indices // self.unit
         if self.layout == "interleaved":
             return runs % self.count
-        per_rank = ceil(ceil(length / self.unit) / self.count)
+        per_rank = -(-length // (self.unit * self.count))
         return runs // per_rank
 
 
@@ -215,9 +215,19 @@ class Path:
     def scaled(self, capacity: int, rank_capacity: int | None = None, rank_unit: int | None = None) -> Path:
         """The same algorithm with other capacities and no bounds on k and length, small enough to enumerate.
 
+        A path without a buffer loses its bounds only; one for rows no longer than k stays as it is.
+
         Args:
-            capacity: of the whole buffer. rank_capacity, rank_unit: of each rank, for a cluster.
+            capacity: of the whole buffer. rank_capacity, rank_unit: of each rank, for a cluster. All at least 1.
+
+        Raises:
+            UsageError: a number that is no integer of 1 or more.
         """
+        for number in (capacity, rank_capacity, rank_unit):
+            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+                raise UsageError(f"{number!r} is no capacity; an integer of 1 or more is needed")
+        if self.family == "identity":
+            return self
         free = replace(self, ks=None, k_up_to=None, longer_than="k", up_to=None)
         if self.buffer is None:
             return free

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import product
 
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference, winners_wanted
 from workbench.capture.row import Row
 from workbench.errors import UsageError
-from workbench.paths.devices import get_device
+from workbench.paths.catalog import get_path
+from workbench.paths.devices import DEVICES, get_device
 from workbench.paths.releases import parse_release
-from workbench.paths.routing import Route, get_op, route
+from workbench.paths.routing import OPS, Route, get_op, route
 from workbench.paths.selection import Selection
+from workbench.paths.spec import Path
 from workbench.words import listed
 
 
@@ -34,14 +37,18 @@ class Case:
         device: str | None = None,
         k: int | None = None,
     ) -> None:
+        self.op = row.call.op if op is None else op
+        self.release = row.call.release if release is None else release
+        self.device = row.call.device if device is None else device
         # What is asked for by name must be known; what a capture names need not be, and leaves the row without a route.
-        known_op = get_op(op) if op else None
-        if release:
-            parse_release(release, known_op.package if known_op else None)
-        if device:
+        known = next((one for one in OPS if one.name == self.op), None)
+        if op is not None:
+            get_op(op)
+        if release is not None:
+            parse_release(release, known.package if known else None)
+        if device is not None:
             get_device(device)
         self.row, self.k = row, winners_wanted(row, k)
-        self.op, self.release, self.device = op or row.call.op, release or row.call.release, device or row.call.device
 
     @cached_property
     def exact(self) -> Selection:
@@ -65,7 +72,7 @@ class Case:
 
     @cached_property
     def _routed(self) -> tuple[Route | None, str]:
-        absent = [name for name in ("op", "release", "device") if not getattr(self, name)]
+        absent = [name for name in ("op", "release", "device") if getattr(self, name) is None]
         if absent:
             return None, f"{listed(absent)} not known"
         try:
@@ -75,3 +82,19 @@ class Case:
         if taken.unknown:
             return taken, f"the route depends on {', '.join(taken.unknown)}, which the capture does not say"
         return taken, taken.refused
+
+    @cached_property
+    def possible(self) -> tuple[Path, ...] | None:
+        """The paths that the op could send the row to, over every release and device that may be meant.
+
+        ``None`` where the op is not known; all that it ever takes where the route depends on an unknown field.
+        """
+        op = next((one for one in OPS if one.name == self.op), None)
+        if op is None:
+            return None
+        releases = [self.release] if self.release in op.releases else op.releases
+        names = [device.name for device in DEVICES]
+        devices = [self.device] if self.device is not None and self.device.lower() in names else names
+        routes = [route(self.row, op.name, *where, self.k) for where in product(releases, devices)]
+        reached = {one.path for one in routes}
+        return tuple(get_path(name) for name in op.reaches if name in reached or any(one.unknown for one in routes))

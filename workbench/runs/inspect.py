@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.analysis.risk import Risk, census
+from workbench.analysis.risk import Risk, census, risk
 from workbench.capture.row import Row
+from workbench.paths.catalog import get_path
 from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
 from workbench.runs.case import Case
 from workbench.runs.report import Result, line_loses
-from workbench.runs.run import RANDOM, REACHED, run_case
+from workbench.runs.run import POSSIBLE, RANDOM, REACHED, STOCK, run_case
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +22,10 @@ class Inspection:
         row, k: what was inspected. exact: the reference's selection.
         route: where the op sends the row; ``None`` where op, release or device is not known.
         unrouted: why the row has no path, in words; empty if it has one.
-        judged: ``"reached"``, or the glob of the paths that were judged. judged_because: why those.
+        judged: ``"reached"``, ``"possible"`` or the glob of the paths that were judged. judged_because: why those.
         results: of the judged paths, by the model. recorded: of the recorded selection, if the capture holds one.
-        census: the risk on every path, judged or not.
+        census: the risk on every path, judged or not; of the path that the op takes in its release's variant, of the
+            others as ``stock``.
     """
 
     row: Row
@@ -48,6 +50,13 @@ class Inspection:
         return any(line_loses(result.line) for result in self.every)
 
     @property
+    def headline(self) -> Result | None:
+        """What to speak of first: what production returned, where it was recorded, else the worst result."""
+        if self.recorded is not None and self.recorded.line.refused is None:
+            return self.recorded
+        return self.worst
+
+    @property
     def worst(self) -> Result | None:
         """The result with the greatest damage; ``None`` if nothing was judged."""
         return max(self.every, key=damage, default=None)
@@ -56,10 +65,10 @@ class Inspection:
 def damage(result: Result) -> tuple[bool, bool, int, float, float]:
     """How bad a result is, for sorting: one that ran before one that did not, an invalid one before others, then by
     values missing, values expected to be missing, and how full the buffer was."""
-    line, risk = result.line, result.risk
+    line, found = result.line, result.risk
     full = 0.0
-    if risk is not None and risk.buffered and risk.population is not None and risk.capacity:
-        full = risk.population / risk.capacity
+    if found is not None and found.buffered and found.population is not None and found.stored:
+        full = found.population / found.stored
     return line.refused is None, line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0, full
 
 
@@ -95,8 +104,18 @@ def inspect_row(
         judged_because=because,
         results=tuple(run_case(case, paths=judged, seed=seed, arrival=arrival)),
         recorded=recorded,
-        census=tuple(census(case.profile)),
+        census=tuple(_census(case)),
     )
+
+
+def _census(case: Case) -> list[Risk]:
+    taken = case.route
+    found = census(case.profile)
+    if taken is None or taken.path is None or taken.variant is None or taken.variant == STOCK:
+        return found
+    path = get_path(taken.path)
+    own = risk(case.profile, path, path.variant(taken.variant))
+    return [own if one.path == own.path else one for one in found]
 
 
 def _judged(paths: str | None, case: Case) -> tuple[str, str]:
@@ -106,4 +125,6 @@ def _judged(paths: str | None, case: Case) -> tuple[str, str]:
         return REACHED, "the path that the op sends the row to"
     if case.route is not None and case.route.refused:
         return REACHED, "the op refuses the row"
-    return "*", f"every path, since {case.unrouted}"
+    if case.possible is None:
+        return "*", f"every path, since {case.unrouted}"
+    return POSSIBLE, f"every path that {case.op} could take, since {case.unrouted}"

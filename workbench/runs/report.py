@@ -51,11 +51,21 @@ class Line:
     risk: str | None = None
     p_clean: float | None = None
     expected_missing: float | None = None
+    order_correlation: float | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(Line))
 _OF_VERDICT = ("missing", "recall", "max_score_gap", "duplicates", "out_of_range", "unwritten", "short")
-_OF_RISK = ("threshold_bin", "population", "capacity", "above", "need", "p_clean", "expected_missing")
+_OF_RISK = (
+    "threshold_bin",
+    "population",
+    "capacity",
+    "above",
+    "need",
+    "p_clean",
+    "expected_missing",
+    "order_correlation",
+)
 
 
 def verdict_fields(verdict: Verdict) -> dict[str, object]:

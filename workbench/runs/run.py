@@ -19,6 +19,7 @@ from workbench.runs.report import Line, Report, Result, risk_fields, verdict_fie
 from workbench.words import listed
 
 REACHED = "reached"
+POSSIBLE = "possible"
 STOCK = "stock"
 RANDOM = "random"
 ORDERS: dict[str, OrderKind] = {RANDOM: "random", "index": "index", "reverse": "reverse"}
@@ -42,7 +43,8 @@ def run(
 
     Args:
         rows: a capture, rows, or one row.
-        paths: a glob over path names, or ``"reached"``: each row on the path that the op sends it to.
+        paths: a glob over path names, or ``"reached"``: each row on the path that the op sends it to, or
+            ``"possible"``: each on the paths that the op could send it to, whatever release and device are not known.
         variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
         op, release, device: those of the capture where not given.
         engine: ``model`` or ``recorded``.
@@ -96,16 +98,20 @@ def run_case(
 
 def _plan(case: Case, paths: str, variants: str, engine: Engine) -> Iterator[tuple[Path | None, Variant | None]]:
     """The paths and variants to run; (None, None) for a row that no path is known for."""
+    if not engine.runs_paths and (paths != REACHED or variants != STOCK):
+        raise UsageError(f"the {engine.name} engine stands for the op as a whole; leave paths and variants as they are")
     if paths == REACHED:
         taken = case.route
         if taken is None or taken.path is None or taken.variant is None:
             yield None, None
             return
-        path = get_path(taken.path)
-        yield from _matching([path], taken.variant if variants == STOCK else variants)
+        yield from _matching([get_path(taken.path)], taken.variant if variants == STOCK else variants)
         return
-    if not engine.runs_paths:
-        raise UsageError(f"the {engine.name} engine stands for the op as a whole; use paths='reached' with it")
+    if paths == POSSIBLE:
+        if case.possible is None:
+            raise UsageError("the op is not known; give it, or choose paths by a glob as in 'vllm.*'")
+        yield from _matching(case.possible, variants) if case.possible else iter([(None, None)])
+        return
     yield from _matching(find_paths(paths), variants)
 
 
@@ -137,7 +143,7 @@ def _run_one(
         "variant": variant.name if variant else None,
         "engine": engine.name,
         "repeat": repeat,
-        "reached": _reached(case, path),
+        "reached": _reached(case, path, variant),
         "k": case.k,
         "length": case.row.length,
         "dtype": case.row.dtype,
@@ -152,7 +158,7 @@ def _run_one(
     return Result(Line(**about, **verdict_fields(verdict)), selection, verdict, found)  # type: ignore[arg-type]
 
 
-def _reached(case: Case, path: Path | None) -> bool | None:
-    if path is None or case.route is None or case.route.path is None:
+def _reached(case: Case, path: Path | None, variant: Variant | None) -> bool | None:
+    if path is None or variant is None or case.route is None or case.route.path is None:
         return None
-    return case.route.path == path.name
+    return (case.route.path, case.route.variant) == (path.name, variant.name)

@@ -1,37 +1,39 @@
-"""One plain sentence that says what happened to a row, the same on the command line and in the app."""
+"""One plain sentence or two that say what happened to a row, the same on the command line and in the app."""
 
 from __future__ import annotations
 
 from workbench.analysis.risk import Risk
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
+from workbench.words import listed
+
+LOSING = ("at risk", "certain")
 
 
 def finding(inspection: Inspection) -> str:
-    """The sentence for an inspected row: of its worst result, and how many of the judged paths are findings."""
-    worst = inspection.worst
-    if worst is None:
+    """What happened to an inspected row: what production returned where that was recorded, else the worst result."""
+    head = inspection.headline
+    if head is None:
         return "Nothing was judged."
-    text = result_sentence(worst)
-    taken = [result for result in inspection.results if result.line.refused is None]
+    if head.line.refused is not None and len(inspection.results) > 1:
+        return _none_ran(inspection.results)
+    text = result_sentence(head)
+    if head is inspection.recorded:
+        return text + _beside_the_recording(head, inspection.results)
+    taken = [result for result in inspection.results if result.risk is not None and result.risk.level is not None]
     if len(taken) > 1:
-        bad = sum(result.line.risk in ("at risk", "certain") for result in taken)
-        text += f" Of the {len(taken)} paths that take this row, {bad} can lose winners."
+        bad = sum(result.line.risk in LOSING for result in taken)
+        text += f" Of the {len(taken)} judged paths that take this row, {bad or 'none'} can lose winners."
     return text
 
 
 def result_sentence(result: Result) -> str:
     """What one selection did, and why."""
-    line = result.line
-    who = f"{line.path} ({line.variant})" if line.path else f"The {line.engine} selection"
-    if line.engine == "recorded" and line.path:
-        who = f"The recorded selection (path {line.path})"
-    of = min(line.k, line.length)
+    line, of = result.line, min(result.line.k, result.line.length)
+    who = _name(result)
     if line.refused is not None:
-        text = f"{who} was not run: {line.refused}."
-        if result.risk is not None and result.risk.level is not None:
-            text += f" Its risk is {result.risk.level}."
-        return text
+        outlook = f" Its risk is {result.risk.level}." if result.risk is not None and result.risk.level else ""
+        return f"{who} was not run: {line.refused}.{outlook}"
     if line.verdict == "invalid":
         faults = {
             "repeated": line.duplicates,
@@ -44,38 +46,97 @@ def result_sentence(result: Result) -> str:
             f"{who} returned invalid slots ({named}) and lacks {_count(line.missing, 'value')} of the exact top {of}."
         )
     if line.verdict == "lossy":
-        return f"{who} lost {_count(line.missing, 'winner')} of {of}{_why(result.risk, ': ')}."
+        return f"{who} lost {_count(line.missing, 'winner')} of {of}{_why(result.risk)}."
     if line.verdict == "ties":
         text = f"{who} lost no value; among equal scores at the cut it took other members than the reference"
     else:
         text = f"{who} returned exactly the reference's {of} winners"
-    return f"{text}{_outlook(result.risk)}."
+    return text + ("." if line.engine == "recorded" else f"{_outlook(result.risk)}.")
 
 
-def _why(risk: Risk | None, lead: str) -> str:
-    if risk is None or risk.capacity is None or not risk.breach:
+def _name(result: Result) -> str:
+    line = result.line
+    if line.engine == "recorded":
+        return f"The recorded selection (path {line.path})" if line.path else "The recorded selection"
+    return f"{line.path} ({line.variant})" if line.path else f"The {line.engine} selection"
+
+
+def _none_ran(results: tuple[Result, ...]) -> str:
+    """Why no judged path ran the row: the reason that all share, if there is one."""
+    reasons = [result.line.refused.split("; ") for result in results if result.line.refused is not None]
+    shared = [reason.split(", the path")[0] for reason in reasons[0]]
+    shared = [text for text in shared if all(any(one.startswith(text) for one in others) for others in reasons)]
+    because = f": {listed(shared)}" if shared else "; each has its own reason"
+    return f"None of the {len(results)} judged paths was run{because}."
+
+
+def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
+    """How what production returned fits the path that the op takes."""
+    lost = recorded.line.verdict in ("lossy", "invalid")
+    reached = next((result for result in results if result.line.reached and result.risk is not None), None)
+    if reached is None or reached.risk is None:
+        return _who_could(lost, [result.risk for result in results if result.risk is not None])
+    risk = reached.risk
+    name = f"{risk.path} ({risk.variant})"
+    if risk.level == "safe":
+        if lost:
+            return f" No arrival order of {name} does that: the selection is not of this path, or not of these scores."
+        return f" No arrival order of {name} loses a value."
+    if risk.level == "certain" and not lost:
+        return f" Every arrival order of {name} loses some: the selection is not of this path, or not of these scores."
+    if risk.level not in LOSING:
         return ""
-    dropped = (risk.population or 0) - risk.capacity
+    # The recorded selection's own sentence has the reason already where it lost.
+    return f" {name} is {risk.level}: {'' if lost or not risk.breach else _breach(risk) + '; '}{_mean(risk)}."
+
+
+def _who_could(lost: bool, risks: list[Risk]) -> str:
+    """Where the path is not known: which of the judged ones can lose winners on this row."""
+    taken = [risk for risk in risks if risk.level is not None]
+    able = [risk for risk in taken if risk.level in LOSING]
+    if not taken:
+        return ""
+    if not able:
+        return f" None of the {len(taken)} judged paths that take this row can {'do that' if lost else 'lose winners'}."
+    worst = max(able, key=lambda risk: risk.expected_missing or 0)
+    because = f"{worst.path} most: {_breach(worst)}; {_mean(worst)}" if worst.breach else f"{worst.path}{_why(worst)}"
+    return f" Of the {len(taken)} judged paths that take this row, {len(able)} can lose winners, {because}."
+
+
+def _why(risk: Risk | None) -> str:
+    """Why winners were lost, where that is known."""
+    if risk is None or risk.level not in LOSING:
+        return ""
+    return f": {_breach(risk)}" if risk.breach else f": {risk.note}" if risk.note else ""
+
+
+def _breach(risk: Risk) -> str:
+    dropped = (risk.population or 0) - (risk.stored or 0)
     return (
-        f"{lead}{risk.population} scores share the threshold bin {risk.threshold_bin} and the buffer holds "
-        f"{risk.capacity}, so {dropped} {'was' if dropped == 1 else 'were'} dropped, the last to arrive"
+        f"{risk.population} scores share the threshold bin {risk.threshold_bin} and the buffer takes {risk.stored}, "
+        f"so {dropped} {'is' if dropped == 1 else 'are'} dropped, the last to arrive"
     )
 
 
 def _outlook(risk: Risk | None) -> str:
+    """What other arrival orders would have done, where nothing was lost."""
     if risk is None or risk.level is None:
         return ""
-    if risk.level == "at risk":
-        return (
-            f" under this arrival order, but it is at risk: {_why(risk, '')}; a random order loses "
-            f"{risk.expected_missing:.3g} on average"
-        )
+    if risk.level in LOSING:
+        return f" under this arrival order, but it is {risk.level}: {_breach(risk)}; {_mean(risk)}"
     if risk.breach and risk.buffered:
         return (
-            f", although {risk.population} scores share the threshold bin and the buffer holds {risk.capacity}: "
+            f", although {risk.population} scores share the threshold bin and the buffer takes {risk.stored}: "
             "whatever is dropped has an equal that stays"
         )
-    return ", under every arrival order" if risk.level == "safe" else ""
+    return ", and no arrival order loses a value"
+
+
+def _mean(risk: Risk) -> str:
+    return (
+        f"a random order loses {risk.expected_missing:.3g} on average, any order {risk.least_missing} to "
+        f"{risk.most_missing}"
+    )
 
 
 def _count(number: int | None, noun: str) -> str:
