@@ -62,6 +62,11 @@ class Risk:
     order_correlation: float | None = None
     note: str = ""
 
+    @property
+    def room(self) -> int | None:
+        """How many scores of this bin fit: the capacity, or less where a rank of a cluster overflows first."""
+        return self.stored if self.breach else self.capacity
+
 
 def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Risk:
     """The risk of a row on a path.

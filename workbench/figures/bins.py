@@ -113,7 +113,7 @@ def bins_figure(window: BinWindow, risk: Risk, chosen: int | None = None) -> go.
     import plotly.graph_objects as go
 
     figure = new_figure(380, top=30, bottom=80)
-    overflow = risk.capacity if risk.capacity is not None and risk.breach and risk.buffered else None
+    overflow = risk.room if risk.breach and risk.buffered else None
     at_threshold = window.bins == window.threshold
     shown = np.where(at_threshold & (overflow is not None), overflow or 0, window.populations).astype(float)
     hover = np.array(
@@ -148,10 +148,10 @@ def bins_figure(window: BinWindow, risk: Risk, chosen: int | None = None) -> go.
                 **bars,
             )
         )
-    top = float(max(window.populations.max(initial=1), risk.capacity or 1))
+    top = float(max(window.populations.max(initial=1), risk.room or 1))
     _axes(figure, window, top)
-    if risk.capacity is not None:
-        _capacity_line(figure, risk.capacity, at_left=_side(window) == 1)
+    if risk.room is not None:
+        _capacity_line(figure, risk, at_left=_side(window) == 1)
     _threshold_note(figure, window, risk)
     _rest_notes(figure, window)
     figure.update_layout(barmode="overlay", bargap=0)
@@ -199,7 +199,11 @@ def _ticks(window: BinWindow) -> tuple[list[float], list[str]]:
     return window.places[ticked].tolist(), texts
 
 
-def _capacity_line(figure: go.Figure, capacity: int, *, at_left: bool) -> None:
+def _capacity_line(figure: go.Figure, risk: Risk, *, at_left: bool) -> None:
+    capacity = risk.room or 1
+    text = f"capacity {count(risk.capacity)}"
+    if risk.room != risk.capacity:  # a rank of a cluster overflows before the whole buffer is full
+        text = f"takes {count(risk.room)} of this bin, {text}"
     figure.add_hline(y=capacity, line={"color": palette.CAPACITY, "width": 1.5, "dash": "dash"})
     figure.add_annotation(
         xref="paper",
@@ -207,7 +211,7 @@ def _capacity_line(figure: go.Figure, capacity: int, *, at_left: bool) -> None:
         xanchor="left" if at_left else "right",
         y=math.log10(capacity),
         yanchor="bottom",
-        text=f"capacity {count(capacity)}",
+        text=text,
         showarrow=False,
         font={"color": palette.CAPACITY, "size": 13},
         bgcolor="rgba(255,255,255,0.8)",
@@ -220,14 +224,14 @@ def _threshold_note(figure: go.Figure, window: BinWindow, risk: Risk) -> None:
     place, population = float(window.places[at]), int(window.populations[at])
     text = f"threshold bin {window.threshold}: {count(population)} scores"
     colour = palette.THRESHOLD
-    if risk.capacity is not None and risk.breach:
+    if risk.room and risk.breach:
         if risk.buffered:
-            text += f"<br><b>breach: {ratio(population, risk.capacity)} the capacity</b>"
+            text += f"<br><b>breach: {ratio(population, risk.room)} the capacity</b>"
             if risk.level == "safe":
                 text += ", yet no value is lost"
             colour = palette.OVERFLOW
         else:
-            text += f"<br>{ratio(population, risk.capacity)} the capacity, but taken whole past the buffer"
+            text += f"<br>{ratio(population, risk.room)} the capacity, but taken whole past the buffer"
     # above the neighbouring bars, with a line down to its own
     span = window.places.max() - window.places.min()
     beside = window.populations[np.abs(window.places - place) < 0.25 * span].max(initial=1)

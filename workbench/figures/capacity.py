@@ -20,7 +20,7 @@ _ROW = 34
 
 
 def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Figure:
-    """Fill of each path's buffer, population / capacity, on a log axis with the capacity at 1.
+    """Fill of each path's buffer, population / what it takes of the bin, on a log axis with the capacity at 1.
 
     Args:
         risks: one for each path, in the order to show. reached: the path that the row really takes.
@@ -29,8 +29,8 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
 
     figure = new_figure(96 + _ROW * len(risks), left=24, right=292, top=8, bottom=58)
     places = {risk.path: len(risks) - 1 - at for at, risk in enumerate(risks)}
-    filled = [risk for risk in risks if risk.population is not None and risk.capacity]
-    fills = np.array([(risk.population or 0) / (risk.capacity or 1) for risk in filled])
+    filled = [risk for risk in risks if risk.population is not None and risk.room]
+    fills = np.array([(risk.population or 0) / (risk.room or 1) for risk in filled])
     lanes = np.array([places[risk.path] for risk in filled], dtype=float)
     colours = np.array([_colour(risk) for risk in filled])
     for fill, lane, colour in zip(fills, lanes, colours, strict=True):
@@ -102,6 +102,8 @@ def _colour(risk: Risk) -> str:
 def _hover(risk: Risk) -> str:
     text = f"<b>{risk.path}</b><br>threshold bin {risk.threshold_bin}: {count(risk.population)} scores"
     text += f"<br>capacity {count(risk.capacity)}"
+    if risk.room != risk.capacity:
+        text += f", of which {count(risk.room)} take this bin: a block of the cluster overflows first"
     if risk.refused:
         return text + "".join(f"<br>refused: {reason}" for reason in risk.refused)
     if risk.breach and not risk.buffered:
@@ -117,12 +119,12 @@ def _lanes(figure: go.Figure, risks: Sequence[Risk], places: dict[str, int], rea
     for risk in risks:
         lane = places[risk.path]
         grey = bool(risk.refused)
-        if risk.population is None or not risk.capacity:
+        if risk.population is None or not risk.room:
             numbers, fill = ("–" if risk.refused else "no buffer"), ""
             grey = True
         else:
-            numbers = f"{count(risk.population)} / {count(risk.capacity)}"
-            fill = ratio(risk.population, risk.capacity)
+            numbers = f"{count(risk.population)} / {count(risk.room)}"
+            fill = ratio(risk.population, risk.room)
         level = palette.REFUSED_WORD if risk.refused else (risk.level or palette.UNKNOWN)
         colour = palette.MUTED if grey else palette.TEXT
         bold = risk.path == reached

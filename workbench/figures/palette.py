@@ -24,6 +24,7 @@ FONT = "'Source Sans', 'Source Sans 3', 'Source Sans Pro', system-ui, sans-serif
 
 UNKNOWN = "unknown"
 REFUSED_WORD = "refused"
+NOT_RUN = "not run"  # taken by the path, but without a model
 
 RISKS = {"safe": SAFE, "at risk": AT_RISK, "certain": CERTAIN, REFUSED_WORD: REFUSED, UNKNOWN: REFUSED}
 VERDICTS = {
@@ -31,6 +32,7 @@ VERDICTS = {
     "ties": TIES,
     "lossy": LOSSY,
     "invalid": INVALID,
+    NOT_RUN: REFUSED,
     REFUSED_WORD: REFUSED,
     UNKNOWN: REFUSED,
 }

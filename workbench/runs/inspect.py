@@ -19,25 +19,49 @@ class Inspection:
     """One row, inspected.
 
     Attributes:
-        row, k: what was inspected. exact: the reference's selection.
-        route: where the op sends the row; ``None`` where op, release or device is not known.
-        unrouted: why the row has no path, in words; empty if it has one.
+        case: the row with its circumstances: k, the exact reference, the route, the profile.
         judged: ``"reached"``, ``"possible"`` or the glob of the paths that were judged. judged_because: why those.
         results: of the judged paths, by the model. recorded: of the recorded selection, if the capture holds one.
         census: the risk on every path, judged or not; of the path that the op takes in its release's variant, of the
             others as ``stock``.
     """
 
-    row: Row
-    k: int
-    exact: Selection
-    route: Route | None
-    unrouted: str
+    case: Case
     judged: str
     judged_because: str
     results: tuple[Result, ...]
     recorded: Result | None
     census: tuple[Risk, ...]
+
+    @property
+    def row(self) -> Row:
+        """The row."""
+        return self.case.row
+
+    @property
+    def k(self) -> int:
+        """Winners wanted."""
+        return self.case.k
+
+    @property
+    def exact(self) -> Selection:
+        """The reference's selection."""
+        return self.case.exact
+
+    @property
+    def route(self) -> Route | None:
+        """Where the op sends the row; ``None`` where op, release or device is not known."""
+        return self.case.route
+
+    @property
+    def unrouted(self) -> str:
+        """Why the row has no path, in words; empty if it has one."""
+        return self.case.unrouted
+
+    @property
+    def reached(self) -> str | None:
+        """The path that the op sends the row to; ``None`` where unknown."""
+        return None if self.route is None else self.route.path
 
     @property
     def every(self) -> tuple[Result, ...]:
@@ -95,11 +119,7 @@ def inspect_row(
     judged, because = _judged(paths, case)
     recorded = run_case(case, engine="recorded")[0] if row.indices is not None else None
     return Inspection(
-        row=row,
-        k=case.k,
-        exact=case.exact,
-        route=case.route,
-        unrouted=case.unrouted,
+        case=case,
         judged=judged,
         judged_because=because,
         results=tuple(run_case(case, paths=judged, seed=seed, arrival=arrival)),

@@ -32,8 +32,7 @@ def result_sentence(result: Result) -> str:
     line, of = result.line, min(result.line.k, result.line.length)
     who = _name(result)
     if line.refused is not None:
-        outlook = f" Its risk is {result.risk.level}." if result.risk is not None and result.risk.level else ""
-        return f"{who} was not run: {line.refused}.{outlook}"
+        return f"{who} was not run: {line.refused}.{_risk_unrun(result.risk)}"
     if line.verdict == "invalid":
         faults = {
             "repeated": line.duplicates,
@@ -52,6 +51,13 @@ def result_sentence(result: Result) -> str:
     else:
         text = f"{who} returned exactly the reference's {of} winners"
     return text + ("." if line.engine == "recorded" else f"{_outlook(result.risk)}.")
+
+
+def _risk_unrun(risk: Risk | None) -> str:
+    """The risk of a path that was not run, and what it rests on."""
+    if risk is None or risk.level is None:
+        return f" {risk.note}." if risk is not None and risk.note else ""
+    return f" Its risk is {risk.level}{f': {risk.note}' if risk.note else ''}."
 
 
 def _name(result: Result) -> str:

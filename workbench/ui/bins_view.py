@@ -13,9 +13,9 @@ from workbench.analysis.risk import Risk
 from workbench.figures.bins import BinWindow, bin_window, bins_figure, range_label
 from workbench.figures.words import count, plural, probability, value
 from workbench.paths.catalog import PATHS, get_path
+from workbench.runs.inspect import Inspection
 from workbench.ui import state
 from workbench.ui.common import PLOT, Slots, figures_row, pick_path, score_texts
-from workbench.ui.loading import Inspected
 from workbench.ui.view import RADII
 
 COARSE = [path.name for path in PATHS if path.key_bits is not None]
@@ -23,12 +23,12 @@ DEFAULT_RADIUS = 24
 MEMBERS = 100
 
 
-def show_bins(found: Inspected, key: str, slots: Slots) -> None:
+def show_bins(found: Inspection, key: str, slots: Slots) -> None:
     """Histogram, numbers and the contents of one bin. ``key`` names what is inspected; controls go into the slots."""
     left, right = slots
     with left:
         name = pick_path(found, COARSE, f"bins-path:{key}")
-    profile, risk = found.profile, next(risk for risk in found.risks if risk.path == name)
+    profile, risk = found.case.profile, next(risk for risk in found.census if risk.path == name)
     if not profile.countable:
         st.info(state.plain(_why_no_bins(profile)))
         return

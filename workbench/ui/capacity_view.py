@@ -8,14 +8,14 @@ from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure
 from workbench.figures.tables import census_table
 from workbench.figures.words import count, probability, value
+from workbench.runs.inspect import Inspection
 from workbench.ui import state
 from workbench.ui.common import PLOT
-from workbench.ui.loading import Inspected
 
 
-def show_capacity(found: Inspected, key: str) -> None:
+def show_capacity(found: Inspection, key: str) -> None:
     """All paths on one axis, and the numbers beneath. ``key`` names what is inspected."""
-    risks = found.risks
+    risks = found.census
     taken = [risk for risk in risks if not risk.refused]
     over = [risk for risk in taken if risk.breach]
     losing = [risk for risk in taken if risk.level in ("at risk", "certain")]

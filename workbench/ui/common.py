@@ -9,9 +9,8 @@ import streamlit as st
 
 from workbench.figures import palette
 from workbench.figures.words import value
-from workbench.runs.inspect import damage
+from workbench.runs.inspect import Inspection, damage
 from workbench.ui import state
-from workbench.ui.loading import Inspected
 from workbench.ui.view import RECORDED
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
@@ -37,23 +36,23 @@ def error_box(error: Exception | str) -> None:
     st.error(state.plain(str(error)), icon=":material/error:")
 
 
-def default_path(found: Inspected, options: Sequence[str]) -> str:
+def default_path(found: Inspection, options: Sequence[str]) -> str:
     """The path to show where none was chosen: the reached one, else the one that the sentence is about, else the one
     of the judged that fares worst among ``options``, else the first."""
     if found.reached in options:
         return str(found.reached)
-    for result in sorted(found.inspection.every, key=damage, reverse=True):
+    for result in sorted(found.every, key=damage, reverse=True):
         name = RECORDED if result.line.engine == "recorded" else result.line.path
         if name in options and result.line.refused is None:
             return str(name)
     return options[0]
 
 
-def pick_path(found: Inspected, options: Sequence[str], key: str) -> str:
+def pick_path(found: Inspection, options: Sequence[str], key: str) -> str:
     """A selector of one of ``options``, which the URL carries."""
     chosen = state.current().path
     path = chosen if chosen is not None and chosen in options else default_path(found, options)
-    refused = {risk.path for risk in found.risks if risk.refused}
+    refused = {risk.path for risk in found.census if risk.refused}
 
     def label(name: str) -> str:
         if name == RECORDED:

@@ -10,12 +10,13 @@ from workbench.errors import WorkbenchError
 from workbench.figures.diff import Comparison, Side, compare, diff_figure
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
+from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.sentence import finding, result_sentence
 from workbench.ui import state
 from workbench.ui.common import PLOT, Slots, error_box, pick_path, score_texts
 from workbench.ui.library import Entry
-from workbench.ui.loading import Inspected, result
+from workbench.ui.loading import result
 from workbench.ui.view import RECORDED
 
 MODELLED = [path.name for path in PATHS if any(variant.modelled for variant in path.variants)]
@@ -23,12 +24,12 @@ SHOWN = 200
 _MOST_SEED = 2**31 - 1
 
 
-def show_diff(entry: Entry, found: Inspected, number: int, key: str, slots: Slots) -> None:
+def show_diff(entry: Entry, found: Inspection, number: int, key: str, slots: Slots) -> None:
     """Picture and tables of one selection against the exact one; controls go into the slots.
 
     ``key`` names what is inspected.
     """
-    options = MODELLED if found.inspection.recorded is None else [RECORDED, *MODELLED]
+    options = MODELLED if found.recorded is None else [RECORDED, *MODELLED]
     left, right = slots
     with left:
         path = pick_path(found, options, f"diff-path:{key}")
@@ -42,7 +43,7 @@ def show_diff(entry: Entry, found: Inspected, number: int, key: str, slots: Slot
         error_box(error)
         return
     sentence = result_sentence(made)
-    if not finding(found.inspection).startswith(sentence):  # else it stands above already
+    if not finding(found).startswith(sentence):  # else it stands above already
         st.markdown(state.plain(sentence))
     if made.selection is not None and made.verdict is not None:
         _show(made, found, number, entry, f"{key}:{path}:{seed}")
@@ -62,11 +63,11 @@ def _pick_seed(key: str, seed: int) -> int:
     return int(st.session_state[widget])
 
 
-def _show(made: Result, found: Inspected, number: int, entry: Entry, key: str) -> None:
+def _show(made: Result, found: Inspection, number: int, entry: Entry, key: str) -> None:
     assert made.selection is not None
     assert made.verdict is not None
     row = found.case.row
-    comparison = compare(row.valid, found.inspection.exact.indices, made.selection.indices, made.verdict)
+    comparison = compare(row.valid, found.exact.indices, made.selection.indices, made.verdict)
     st.plotly_chart(diff_figure(comparison), key=f"diff:{key}", theme=None, config=PLOT)
     left, right = st.columns(2)
     with left:

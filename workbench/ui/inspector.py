@@ -6,12 +6,13 @@ import streamlit as st
 
 from workbench.errors import WorkbenchError
 from workbench.figures.words import count, plural
+from workbench.runs.inspect import Inspection
 from workbench.runs.sentence import finding
 from workbench.ui import state
 from workbench.ui.common import callout, colour_of, error_box
 from workbench.ui.controls import pick_circumstances
 from workbench.ui.library import Entry
-from workbench.ui.loading import Inspected, Opened, inspected
+from workbench.ui.loading import Opened, inspected
 from workbench.ui.loading import opened as open_entry
 from workbench.ui.picker import check_digest, pick_capture, pick_tensors
 from workbench.ui.rows import pick_page, row_list, summarise
@@ -95,19 +96,19 @@ def _inspect_row(entry: Entry, found: Opened) -> None:
     _show(entry, seen, number, f"{_identity(found)}:{number}")
 
 
-def _show(entry: Entry, seen: Inspected, number: int, key: str) -> None:
-    worst = seen.inspection.worst
+def _show(entry: Entry, seen: Inspection, number: int, key: str) -> None:
+    worst = seen.worst
     line = None if worst is None else worst.line
-    callout(finding(seen.inspection), colour_of(line.verdict if line else None, line.risk if line else None))
+    callout(finding(seen), colour_of(line.verdict if line else None, line.risk if line else None))
     show_views(entry, seen, number, key)
     _route(seen)
     _call(seen)
 
 
-def _route(seen: Inspected) -> None:
-    route = seen.inspection.route
+def _route(seen: Inspection) -> None:
+    route = seen.route
     with st.expander("Route: why the row takes this path", icon=":material/alt_route:"):
-        st.markdown(state.plain(f"Judged: {seen.inspection.judged_because}."))
+        st.markdown(state.plain(f"Judged: {seen.judged_because}."))
         if route is None:
             st.markdown(state.plain(f"There is no route, since {seen.case.unrouted}."))
             return
@@ -117,7 +118,7 @@ def _route(seen: Inspected) -> None:
         st.markdown("\n".join(["| met | condition |", "|:-:|:--|", *lines]))
 
 
-def _call(seen: Inspected) -> None:
+def _call(seen: Inspection) -> None:
     row = seen.case.row
     with st.expander("Call and row", icon=":material/info:"):
         facts = {"length": count(row.length), "start": count(row.start), "dtype": row.dtype}

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from workbench.analysis.profile import RowProfile
-from workbench.analysis.risk import Risk
 from workbench.capture import Capture, Row, open_capture
-from workbench.errors import CaptureError, UsageError, WorkbenchError
-from workbench.runs.case import Case
+from workbench.errors import CaptureError, WorkbenchError
+from workbench.figures import palette
 from workbench.runs.inspect import Inspection, inspect_row
 from workbench.runs.report import Result
 from workbench.runs.run import run_case
@@ -51,26 +49,6 @@ class Summary:
     missing: int | None = None
     expected: float | None = None
     error: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Inspected:
-    """One row, inspected, with what the pictures are made from."""
-
-    case: Case
-    inspection: Inspection
-    profile: RowProfile
-
-    @property
-    def reached(self) -> str | None:
-        """The path that the op sends the row to; ``None`` where unknown."""
-        return None if self.inspection.route is None else self.inspection.route.path
-
-    @property
-    def risks(self) -> list[Risk]:
-        """The risk on every path, on the reached one that of the release's own variant."""
-        own = {result.line.path: result.risk for result in self.inspection.results if result.line.reached}
-        return [own.get(risk.path) or risk for risk in self.inspection.census]
 
 
 @st.cache_data(ttl=5, max_entries=16, show_spinner=False)
@@ -128,16 +106,12 @@ def read_row(entry: Entry, view: View, number: int) -> Row:
 
 
 @st.cache_resource(max_entries=INSPECTED, show_spinner=False)
-def _inspected(identity: tuple[object, ...], number: int, _entry: Entry, _view: View) -> Inspected:
+def _inspected(identity: tuple[object, ...], number: int, _entry: Entry, _view: View) -> Inspection:
     row, view = read_row(_entry, _view, number), _view
-    if view.k is not None and view.k > row.scores.numel():
-        raise UsageError(f"k is {view.k}, above the row width {row.scores.numel()}; choose a smaller one")
-    inspection = inspect_row(row, op=view.op, release=view.release, device=view.device, k=view.k)
-    case = Case(row, view.op, view.release, view.device, view.k)
-    return Inspected(case, inspection, RowProfile(row.valid, row.dtype, inspection.k))
+    return inspect_row(row, op=view.op, release=view.release, device=view.device, k=view.k)
 
 
-def inspected(entry: Entry, view: View, number: int) -> Inspected:
+def inspected(entry: Entry, view: View, number: int) -> Inspection:
     """Inspect one row in the circumstances of the view.
 
     Raises:
@@ -157,13 +131,14 @@ def _summary(identity: tuple[object, ...], number: int, _entry: Entry, _view: Vi
     if (_view.k or capture.call(capture.call_of(number)).k) is None:
         return Summary(number, length)
     try:
-        worst = _inspected(identity, number, _entry, _view).inspection.worst
+        worst = _inspected(identity, number, _entry, _view).worst
     except WorkbenchError as error:
         return Summary(number, length, error=str(error))
     if worst is None:
         return Summary(number, length)
     line = worst.line
-    verdict = "refused" if line.refused is not None else line.verdict
+    refused = worst.risk is None or worst.risk.refused
+    verdict = line.verdict if line.refused is None else palette.REFUSED_WORD if refused else palette.NOT_RUN
     return Summary(number, length, verdict, line.risk, line.missing, line.expected_missing)
 
 
@@ -173,9 +148,9 @@ def summary(entry: Entry, view: View, number: int) -> Summary:
 
 
 @st.cache_resource(max_entries=2 * INSPECTED, show_spinner=False)
-def _result(identity: tuple[object, ...], number: int, path: str, seed: int, _found: Inspected) -> Result:
+def _result(identity: tuple[object, ...], number: int, path: str, seed: int, _found: Inspection) -> Result:
     case = _found.case
-    for made in _found.inspection.results:
+    for made in _found.results:
         if made.line.path == path and seed == 0:
             return made
     if path == RECORDED:
@@ -184,6 +159,6 @@ def _result(identity: tuple[object, ...], number: int, path: str, seed: int, _fo
     return run_case(case, paths=path, variants=variant or "stock", seed=seed)[0]
 
 
-def result(entry: Entry, view: View, number: int, path: str, seed: int, found: Inspected) -> Result:
+def result(entry: Entry, view: View, number: int, path: str, seed: int, found: Inspection) -> Result:
     """What one path, or the recording, selects on an inspected row; on the reached path the release's own variant."""
     return _result(_identity(entry, view), number, path, seed, found)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
+from workbench.runs.inspect import Inspection
 from workbench.ui import state
 from workbench.ui.bins_view import show_bins
 from workbench.ui.capacity_view import show_capacity
 from workbench.ui.diff_view import show_diff
 from workbench.ui.library import Entry
-from workbench.ui.loading import Inspected
 from workbench.ui.view import VIEWS
 
 
 @st.fragment
-def show_views(entry: Entry, found: Inspected, number: int, key: str) -> None:
+def show_views(entry: Entry, found: Inspection, number: int, key: str) -> None:
     """The chosen view with its controls; a change in it runs nothing else. ``key`` names what is inspected."""
     left, middle, right = st.columns([5, 4, 2])
     st.session_state["view"] = state.current().view or next(iter(VIEWS))
