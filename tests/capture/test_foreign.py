@@ -83,7 +83,9 @@ def test_one_star_makes_many_calls_in_natural_order(foreign: Build) -> None:
     assert [call.k for call in capture.calls] == [2, 2, 2]
     assert capture.info.layout == "many tensors"
     assert capture.info.width == 10
-    assert "tensor 'k', call 0: k 3 is larger than the row width 2" in refusal(path, scores="layer.*.logits", k=3)
+    assert "tensor 'layer.2.logits', call 0: k 3 is larger than the row width 2" in refusal(
+        path, scores="layer.*.logits", k=3
+    )
     assert "'layer.2.m': there is no such tensor" in refusal(path, scores="layer.*.logits", lengths="layer.*.m")
     assert "no tensor matches 'step.*'" in refusal(path, scores="step.*")
     assert "'layer.2.n': dtype is int32" in refusal(path, scores="layer.*")
@@ -97,8 +99,8 @@ def test_one_star_makes_many_calls_in_natural_order(foreign: Build) -> None:
     [
         ({"s": torch.ones(2, 3, 4)}, "'s': shape is [2, 3, 4]; [rows, width]"),
         ({"s": torch.tensor(1.0)}, "'s': shape is []"),
-        ({"s": torch.ones(0, 3)}, "there are no scores"),
-        ({"s": torch.ones(3, 0)}, "there are no scores"),
+        ({"s": torch.ones(0, 3)}, "there are no scores; name a tensor that holds some"),
+        ({"s": torch.ones(3, 0)}, "there are no scores; name a tensor that holds some"),
         ({"s": torch.ones(2, 3, dtype=torch.int32)}, "'s': dtype is int32; float32"),
         ({"s": torch.ones(2, 3), "n": torch.ones(3, dtype=torch.int32)}, "'n': shape is [3]; [2] or [2, 1] is needed"),
         ({"s": torch.ones(2, 3), "n": torch.ones(2)}, "'n': dtype is float32; int32 or int64"),
@@ -145,6 +147,39 @@ def test_sharded_set(tmp_path: Path) -> None:
     save_file({"c.0": torch.full((1, 5), 2.0)}, tmp_path / "set" / "two.safetensors")
     assert open_capture(index, scores="c.*").digest != first
     assert "'c.0' float32 [1, 5], 'c.1' float32 [1, 4], 'n' int32 [1]" in refusal(index)
+
+
+def test_messages_name_the_shard_that_holds_the_tensor(tmp_path: Path) -> None:
+    shards = {
+        "x1": {"s": torch.ones(2, 3), "t": torch.ones(2, 3, dtype=torch.float64)},
+        "x2": {
+            "i": torch.ones(3, 2, dtype=torch.int32),
+            "f": torch.ones(2, 2),
+            "j": torch.tensor([[0, 1], [2, 3]], dtype=torch.int32),
+            "r": torch.ones(2, 2, dtype=torch.int32),
+        },
+        "x3": {"n": torch.tensor([3, 4]), "m": torch.ones(3, dtype=torch.int32), "o": torch.tensor([0, 1])},
+    }
+    weight_map = {name: f"{shard}.safetensors" for shard, tensors in shards.items() for name in tensors}
+    index = sharded(tmp_path / "set", weight_map, **shards)
+
+    def place(**names: Any) -> str:
+        text = refusal(index, **names)
+        return text.removeprefix(f"{index.parent}/").split(":")[0]
+
+    assert place(scores="t") == "x1.safetensors, tensor 't'"
+    assert place(scores="s", indices="i") == "x2.safetensors, tensor 'i'"
+    assert place(scores="s", indices="f") == "x2.safetensors, tensor 'f'"
+    assert place(scores="s", lengths="n") == "x3.safetensors, tensor 'n', row 1"
+    assert place(scores="s", lengths="m") == "x3.safetensors, tensor 'm'"
+    assert place(scores="s", lengths="r", starts="o") == "x2.safetensors, tensor 'r'"
+    assert place(scores="s", starts="o") == "x3.safetensors, tensor 'o', row 1"
+    assert place(scores="s", k=4) == "x1.safetensors, tensor 's', call 0"
+    assert place(scores="s", indices="r", k=3) == "x2.safetensors, tensor 'r', call 0"
+    assert place(scores="z") == "model.safetensors.index.json, tensor 'z'"
+    with open_capture(index, scores="s", indices="j") as capture, pytest.raises(CaptureError) as caught:
+        capture[1]
+    assert str(caught.value).startswith(f"{index.parent}/x2.safetensors, tensor 'j', row 1: recorded index 3")
 
 
 def test_bad_sets(tmp_path: Path) -> None:

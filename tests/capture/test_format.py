@@ -138,7 +138,7 @@ def test_recorded_selections_of_several_k(stored: Build) -> None:
         ({"scores": torch.ones(8), "offsets": torch.tensor([0, -(2**63), 8])}, "row 0: offset -9223372036854775808"),
         ({"scores": torch.ones(8), "offsets": torch.tensor([0, 4, 7])}, "last offset is 7, but there are 8"),
         ({"scores": torch.ones(8), "offsets": torch.tensor([0, 6, 8])}, "row 1: length 3 is past the row width 2"),
-        ({"k": i32(0)}, "'k', call 0: k is 0; k must be 1 or more"),
+        ({"k": i32(0)}, "'k', call 0: k is 0; 1 or more is needed, or -1"),
         ({"k": i32(-2)}, "'k', call 0: k is -2"),
         ({"k": i32(5)}, "'k', call 0: k 5 is larger than the row width 4"),
         ({"k": i32(1, 5), "call": i32(1, 0)}, "'k', call 1: k 5 is larger than the row width 4"),

@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.capture import open_capture
+from workbench.capture import open_capture, strictjson
 from workbench.errors import CaptureError
 
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -36,11 +37,24 @@ def refusal(path: Path | str) -> str:
         (b"[1, 2]  ", b"", "does not begin with '{'"),
         (b'{"a": ', b"", "not JSON"),
         (b'{"a\xff": 1}', b"", "not UTF-8"),
-        (b'{"a": NaN}', b"", "NaN is not JSON"),
-        (b'{"a": ' + b"[" * 100_000, b"", "nested too deeply"),
-        (b'{"a": ' + b"1" * 5000 + b"}", b"", "not usable JSON"),
+        (b'{"a": {"shape": NaN}}', b"", "'a': its header entry is not usable JSON: NaN is not JSON"),
+        (b'{"a": {"shape": ' + b"[" * 3000 + b"}}", b"", "'a': its header entry is not usable JSON: nested too deeply"),
+        (b'{"a": {"shape": 1, "shape": 1}}', b"", "'a': its header entry is not usable JSON: it names 'shape' twice"),
+        (b'{"a": {"shape": 01}}', b"", "'a': its header entry is not JSON"),
+        (b'{"a": {"shape": "\xff"}}', b"", "'a': its header entry is not UTF-8"),
+        (b'{"a": ' + b"1" * 5000 + b"}", b"", "'a': its header entry must hold"),
         (b'{"\\ud800": 1}', b"", "not UTF-8"),
-        (b'{"a": 1, "a": 2}', b"", "'a' twice"),
+        (b'{"\xed\xa0\x80": 1}', b"", "not UTF-8"),
+        (b'{"\\q": 1}', b"", "not JSON: Invalid"),
+        (b'{"a\n": 1}', b"", "not JSON: a name and ':' is needed after byte 1"),
+        (b'{"a" 1}', b"", "not JSON: a name and ':' is needed after byte 1"),
+        (b'{"a": {}', b"", "its header entry"),
+        (b'{"__metadata__": {}', b"", "not JSON: ',' or '}' is needed after byte 19"),
+        (b'{"__metadata__": {},}', b"", "not JSON: a name and ':' is needed after byte 20"),
+        (b'{"__metadata__": {}} x', b"", "not JSON: the end is needed after byte 20"),
+        (b'{"__metadata__": {}, "__metadata__": {}}', b"", "'__metadata__' twice"),
+        (b'{"__metadata__": {"a": "b", "a": "b"}}', b"", "__metadata__ names 'a' twice"),
+        (b'{"__metadata__": {"a": "b" "c": "b"}}', b"", "not JSON: ',' or '}' is needed after byte 26"),
         ({"__metadata__": {"a": 1}}, b"", "__metadata__ must map strings to strings"),
         ({"__metadata__": []}, b"", "__metadata__ must map strings to strings"),
         ({"a": 3}, b"", "'a': its header entry"),
@@ -72,11 +86,102 @@ def test_damaged_header(raw: Callable[..., Path], header: Any, data: bytes, word
     assert text.startswith(str(path))
 
 
-def test_many_large_extents_end_quickly(raw: Callable[..., Path]) -> None:
-    path = raw({"a": {"dtype": "F32", "shape": [2**62] * 200_000, "data_offsets": [0, 8]}}, bytes(8))
+def test_a_name_that_stands_twice(raw: Callable[..., Path]) -> None:
+    text = json.dumps({"a": F32})
+    assert "the header names 'a' twice" in refusal(raw(f"{text[:-1]}, {text[1:]}".encode(), bytes(8)))
+
+
+def test_many_large_extents(raw: Callable[..., Path]) -> None:
+    text = refusal(raw({"a": {"dtype": "F32", "shape": [2**62] * 180, "data_offsets": [0, 8]}}, bytes(8)))
+    assert "do not make F32" in text
+    assert len(text) < 500
+    for extents in (200, 200_000):
+        text = refusal(raw({"a": {"dtype": "F32", "shape": [2**62] * extents, "data_offsets": [0, 8]}}, bytes(8)))
+        assert (
+            "'a': its header entry must hold dtype, shape and data_offsets, and nothing else, in at most 4096" in text
+        )
+
+
+def members(text: str, size: int = 4_000_000) -> bytes:
+    """As many members as fit, with names of their own."""
+    count = size // (len(text) + 10)
+    return ("{" + ",".join(f'"{at:07d}":{text}' for at in range(count)) + "}").encode()
+
+
+ZERO = '{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
+ATTACKS = {
+    "many numbers": members("0"),
+    "many objects": members("{}"),
+    "a giant list": b'{"a":{"dtype":"F32","shape":[' + b"0," * 2_000_000 + b'0],"data_offsets":[0,0]}}',
+    "a giant list of lists": b'{"a":[' + b"[]," * 1_300_000 + b"[]]}",
+    "empty tensors": members(ZERO),
+    "much metadata": b'{"__metadata__":' + members('""') + b"}",
+    "much in the metadata": b'{"__metadata__":{"topk_workbench":"[' + b"0," * 2_000_000 + b'0]"}}',
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_hostile_header_costs_little_before_it_is_refused(
+    raw: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, attack: str
+) -> None:
+    monkeypatch.setattr(strictjson, "MAX_ENTRIES", 5000)
+    path = raw(ATTACKS[attack])
+    tracemalloc.start()
+    try:
+        text = refusal(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "more than 5000 parts" in text or "its header entry must hold" in text
+    assert len(text) < 500
+    assert peak < 5 * path.stat().st_size  # parsed as a whole they took 10 to 25 times their size
+
+
+def test_a_hostile_index_is_refused_before_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strictjson, "MAX_ENTRIES", 5000)
+    path = tmp_path / "x.safetensors.index.json"
+    path.write_bytes(b'{"weight_map":' + members('"a.safetensors"') + b"}")
+    assert "the index has more than 5000 parts, the most that is read; split the file" in refusal(path)
+
+
+def test_a_large_header_that_is_in_order(raw: Callable[..., Path]) -> None:
+    count = 20_000
+    header = {
+        f"layers.{at}.weight": {"dtype": "BF16", "shape": [2, 4], "data_offsets": [16 * at, 16 * at + 16]}
+        for at in reversed(range(count))
+    }
+    path = raw(header, bytes(16 * count))
     begin = time.perf_counter()
-    assert "do not make F32" in refusal(path)
-    assert time.perf_counter() - begin < 5
+    tracemalloc.start()
+    try:
+        with open_capture(path, scores="layers.19999.weight") as capture:
+            peak = tracemalloc.get_traced_memory()[1]
+            assert capture.info.tensors[2] == ("layers.2.weight", "bfloat16", (2, 4))
+            assert len(capture.info.tensors) == count
+            assert capture[1].scores.tolist() == [0.0] * 4
+    finally:
+        tracemalloc.stop()
+    assert peak < 700 * count  # bytes, of which 100 are the header
+    assert time.perf_counter() - begin < 10  # half a second; the bound is for a busy machine
+
+
+def test_long_names_and_many_dimensions_are_shortened_in_messages(raw: Callable[..., Path]) -> None:
+    name = "n" * 70_000 + "é"
+    wide = {"dtype": "F32", "shape": [1] * 1000, "data_offsets": [0, 4]}
+    path = raw({name: wide, "b" * 200: {**F32, "data_offsets": [4, 12]}}, bytes(12))
+    half = "n" * 59 + "…" + "n" * 58 + "é"
+    text = refusal(path)
+    assert f"'{half}' float32 [1, 1, 1, 1, 1, 1, 1, 1, … 1000 dimensions]" in text
+    assert len(text) < 1000
+    for scores in (name, "b" * 200):
+        with pytest.raises(CaptureError) as caught:
+            open_capture(path, scores=scores, lengths="b" * 200)
+        assert len(str(caught.value)) < 1000
+    assert len(refusal(raw({name: {**wide, "dtype": "F33"}}, bytes(4)))) < 1000
+    assert len(refusal(raw({name: F32, "b": {**F32, "data_offsets": [4, 12]}}, bytes(12)))) < 1000
+    assert len(refusal(raw({name: F32, "b" + name: {**F32, "data_offsets": [9, 17]}}, bytes(17)))) < 1000
+    text = json.dumps({name: F32})
+    assert len(refusal(raw(f"{text[:-1]}, {text[1:]}".encode(), bytes(8)))) < 1000
 
 
 def test_header_lengths(raw: Callable[..., Path], tmp_path: Path) -> None:

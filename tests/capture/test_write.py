@@ -41,7 +41,7 @@ def batches(draw: st.DrawFn) -> list[Row]:
     recorded = draw(st.booleans())
     unknown = draw(st.booleans())
     rows = []
-    counts = st.none() | st.integers(0, 2**40)
+    counts = st.none() | st.integers(0, 2**40) | st.just(2**63 - 1)
     calls = [
         Call(
             index=number,
@@ -49,7 +49,7 @@ def batches(draw: st.DrawFn) -> list[Row]:
             width=16,
             layer=draw(counts),
             step=draw(counts),
-            max_seq_len=draw(counts),
+            max_seq_len=draw(st.none() | st.integers(9, 2**40)),
             op="an.op",
             request="r ü \n",
         )
@@ -145,10 +145,9 @@ def i32(*values: int) -> torch.Tensor:
         ([*rows_of(1), *rows_of(1, indices=i32(0, 1))], "row 0: no recorded indices, but other rows have them"),
         (rows_of(1, indices=i32(0)), "row 0: 1 recorded indices, but k is 2"),
         (rows_of(1, indices=i32(0, 8)), "row 0: recorded index 8 in slot 1 is outside"),
-        (rows_of(1, indices=torch.tensor([0, 1])), "row 0: indices are torch.int64 [2]; int32 [k] is needed"),
         ([Row(torch.ones(4), 4, call=Call(k=5))], "row 0: k 5 is not in [1, 4]"),
-        ([Row(torch.ones(4), 4, call=Call(k=0))], "row 0: k 0 is not in [1, 4]"),
-        ([Row(torch.ones(4), 4, call=Call(layer=-1))], "'layer', call 0: layer is -1"),
+        (Row(torch.ones(4), 4), "the rows are of type workbench.capture.row.Row; a list of Row is needed"),
+        ([Row(torch.ones(4), 4), None], "row 1: it is None; a Row is needed"),
         ([Row(torch.ones(4), 4, call=Call(op=op)) for op in ("a", None)], "calls differ in op ('a' and unknown)"),
         (
             [Row(torch.ones(4), 4, indices=i32(0)), Row(torch.ones(4), 4, indices=i32(0, 1))],
@@ -183,9 +182,63 @@ def test_targets_that_are_refused(tmp_path: Path) -> None:
         write_capture(tmp_path / "y", rows_of(), op=3)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="not text that can be stored"):
         write_capture(tmp_path / "y", rows_of(), source="\ud800")
+    with pytest.raises(UsageError, match="folder does not exist"):
+        write_capture(path / "x.safetensors", rows_of())
+    with pytest.raises(UsageError, match=r"not a path that can be written: .*null"):
+        write_capture(tmp_path / "a\0b", rows_of())
+    with pytest.raises(UsageError, match="not a path that can be written: File name too long"):
+        write_capture(tmp_path / ("a" * 300), rows_of())
     with pytest.raises(CaptureError, match="cannot be written"):
         write_capture("/proc/x.safetensors", rows_of())
     assert names_in(tmp_path) == ["x.safetensors"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, overwrite: bool) -> None:
+    pipe, link = tmp_path / "pipe.safetensors", tmp_path / "link.safetensors"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for target in (pipe, link):
+        with pytest.raises(UsageError, match="a pipe, socket or device, and no regular file; choose another name"):
+            write_capture(target, rows_of(), overwrite=overwrite)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert sorted(names_in(tmp_path)) == ["link.safetensors", "pipe.safetensors"]
+
+
+def test_a_pipe_made_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.safetensors"
+    real = os.fsync
+
+    def slow(fd: int) -> None:
+        if not path.exists():
+            os.mkfifo(path)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    with pytest.raises(UsageError, match="a pipe, socket or device"):
+        write_capture(path, rows_of(), overwrite=True)
+    assert path.is_fifo()
+    assert names_in(tmp_path) == ["x.safetensors"]
+
+
+def test_a_name_that_would_be_read_as_an_index_is_refused(tmp_path: Path) -> None:
+    link = tmp_path / "link.safetensors"
+    link.symlink_to("x.safetensors.index.json")
+    for target in (tmp_path / "x.safetensors.index.json", link):
+        with pytest.raises(UsageError, match=r"names the index of a sharded set; use \*\.safetensors"):
+            write_capture(target, rows_of(), overwrite=True)
+    assert names_in(tmp_path) == ["link.safetensors"]
+
+
+def test_a_link_to_nothing_yet_is_written_through(tmp_path: Path) -> None:
+    link = tmp_path / "link.safetensors"
+    link.symlink_to("real.safetensors")
+    with pytest.raises(UsageError, match="there already"):
+        write_capture(link, rows_of())
+    write_capture(link, rows_of(), overwrite=True)
+    assert link.is_symlink()
+    assert len(open_capture(tmp_path / "real.safetensors")) == 3
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), CaptureError("broken")])

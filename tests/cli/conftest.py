@@ -50,13 +50,22 @@ def one_dropped() -> torch.Tensor:
     return scores
 
 
+def falling() -> torch.Tensor:
+    """5000 neighbours just above 1.0, the greatest first."""
+    scores = neighbours(5000)
+    hot = scores != -3
+    scores[hot] = scores[hot].sort(descending=True).values
+    return scores
+
+
 @pytest.fixture(scope="session")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of captures.
 
     ``broken`` overflows the path it reaches; ``mixed`` is healthy, broken, healthy; ``anonymous`` the same without op,
     release and device; ``healthy`` breaks nothing; ``tied`` overflows with equal scores only; ``unlucky`` can lose one
-    winner and hardly ever does; ``half`` is bfloat16; ``foreign`` is no capture; ``damaged`` no safetensors file.
+    winner and hardly ever does; ``ordered`` overflows in scores that fall along the row; ``half`` is bfloat16;
+    ``foreign`` is no capture; ``damaged`` no safetensors file.
     """
     folder = tmp_path_factory.mktemp("captures")
 
@@ -71,6 +80,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write("healthy", [Row(spread_out(seed=seed), WIDTH, call=KNOWN) for seed in range(2)])
     write("tied", [Row(torch.zeros(WIDTH), WIDTH, call=KNOWN)])
     write("unlucky", [Row(one_dropped(), WIDTH, call=KNOWN)])
+    write("ordered", [Row(falling(), WIDTH, call=KNOWN), Row(spread_out(), WIDTH, call=KNOWN)])
     write("half", [Row(spread_out(3000).bfloat16(), 3000, call=KNOWN) for _ in range(2)])
     save_file(
         {"layer.0.logits": torch.stack(three), "layer.0.lens": torch.tensor(lengths)}, folder / "foreign.safetensors"
@@ -85,10 +95,11 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("WORKBENCH_TRACEBACK", "1")
 
     def run(*args: object) -> Result:
         result = CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
-        assert result.exit_code in (0, 1, 2, 130)
+        assert result.exit_code in (0, 1, 2, 130), result.stderr
         if result.exit_code == 2 and result.stderr:
             assert all(line.startswith("workbench: ") for line in result.stderr.splitlines())
         return result

@@ -59,7 +59,7 @@ def test_opens_a_browser_where_there_is_a_display(
 def test_a_missing_path_is_an_error_before_anything_starts(
     cli: Cli, started: list[list[str]], captures: Path, port: int
 ) -> None:
-    for absent in ("[red]absent", "nul\0"):
+    for absent in ("[red]absent", "nul\0", ""):
         result = cli("app", captures, absent, "--port", port)
         assert result.exit_code == 2
         assert absent.replace("\0", "\\x00") in result.stderr

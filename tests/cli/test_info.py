@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from typer.testing import Result
 
 from tests.cli.conftest import KNOWN
-from workbench.capture import Call, Row, write_capture
+from workbench.capture import Call, Capture, Row, write_capture
 
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
@@ -159,3 +159,21 @@ def test_recorded_selections_are_named(cli: Cli, tmp_path: Path) -> None:
     write_capture(file, [Row(torch.rand(16), 16, call=Call(k=4), indices=torch.arange(4, dtype=torch.int32))])
     assert "selections of every row" in cli("info", file).stdout
     assert KNOWN.op not in cli("info", file).stdout
+
+
+def test_a_long_word_folds(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "long.safetensors"
+    model = "".join(f"{n:03d}" for n in range(100))
+    write_capture(file, [Row(torch.rand(16), 16, call=Call(k=4, model=model))])
+    text = cli("info", file).stdout
+    assert max(map(len, text.splitlines())) <= 100
+    assert model in "".join(line.removeprefix("model").strip() for line in text.splitlines())
+
+
+def test_k_is_said_without_reading_every_call(cli: Cli, captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of calls are no reason to wait."""
+    monkeypatch.setattr(Capture, "calls", None)
+    monkeypatch.setattr(Capture, "call", None)
+    result = cli("info", captures / "mixed.safetensors", "--rows", 40)
+    assert "2048" in next(line for line in result.stdout.splitlines() if line.startswith("k "))
+    assert "rows is 40 as given; the capture says 1" in result.stdout

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,21 @@ import torch
 from typer.testing import Result
 
 from tests.cli.conftest import ANONYMOUS, KNOWN, WIDTH, neighbours, one_dropped, spread_out
-from workbench.capture import Call, Row, write_capture
+from workbench.capture import Call, Row, open_capture, write_capture
+from workbench.cli.inspect import heading, summarise
+from workbench.engines.model import ModelEngine
+from workbench.paths.catalog import PATHS
+from workbench.runs.inspect import inspect_row
 
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
+
+
+def section_of(text: str, title: str) -> dict[str, str]:
+    """The rows of a table by path: what stands in the lines from its title to the next empty line."""
+    below = text[text.index(f"\n{title}") + 1 :].split("\n\n")[0].splitlines()
+    cells = [line.replace("→", " ").split() for line in below[1:]]
+    return {row[0]: " ".join(row[1:]) for row in cells if "." in row[0]}
 
 
 def test_a_whole_capture_is_one_table_under_one_sentence(cli: Cli, captures: Path) -> None:
@@ -39,10 +52,14 @@ def test_one_row_is_shown_in_full(cli: Cli, captures: Path) -> None:
     text = result.stdout
     assert text.startswith("vllm.histogram_256 (stock) lost ")
     assert "✗ rows 1 > 32 (filtered kernel)" in text
-    census = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.startswith(("vllm.", "sglang."))}
-    assert census["sglang.fast_topk"][:7] == ["taken", "5000", "4096", "1.22", "2048", "at", "risk"]
-    assert "0 – 904" in text
-    assert "vllm.radix refuses the row: length 20000 is not above 32768" in text
+    census, refusals = (section_of(text, title) for title in ("Census", "path that does not take it"))
+    assert census["sglang.fast_topk"].startswith("5000 4096 904 2048 at risk ")
+    assert census["sglang.fast_topk"].endswith(" 0 – 904")
+    assert "\n→ vllm.histogram_256 " in text
+    assert refusals["vllm.radix"] == "– – length 20000 is not above 32768"
+    assert refusals["vllm.histogram_2048"] == "5000 3708 length 20000 is above 8192"
+    assert not set(census) & set(refusals)
+    assert {*census, *refusals} == {path.name for path in PATHS}
     lost = [line.split() for line in text.splitlines() if line.startswith("lost ")]
     assert len(lost) == 10
     assert int(lost[0][1]) <= 2048
@@ -75,7 +92,9 @@ def test_every_path_is_judged_where_the_op_is_not_known(cli: Cli, cli_json: CliJ
     assert result.exit_code == 1
     assert "Judged: every path, since " in result.stdout
     assert "not known" in result.stdout
-    assert "vllm.radix was not run on 3 rows (0-2): length 20000 is not above 32768" in result.stdout
+    not_run = section_of(result.stdout, "not run")
+    assert not_run["vllm.radix"].startswith("0-2 length 20000 is not above 32768")
+    assert not_run["sglang.kpool"] == "0-2 k is 2048, the path takes 256 or 512"
     _, document = cli_json("inspect", captures / "anonymous.safetensors")
     broken = document["rows"][1]
     assert broken["paths_judged"] > broken["paths_at_risk"] > 2
@@ -136,7 +155,7 @@ def test_an_op_that_refuses_is_said_and_is_no_loss(cli: Cli, captures: Path) -> 
     result = cli("inspect", captures / "half.safetensors")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == "Of 2 rows, 2 were not run."
-    assert "the op was not run on 2 rows (0-1): the op takes float32, not bfloat16" in result.stdout
+    assert re.search("^the op +0-1 +the op takes float32, not bfloat16$", result.stdout, re.MULTILINE)
 
 
 def test_a_recorded_selection_is_judged_beside_the_model(cli: Cli, cli_json: CliJson, tmp_path: Path) -> None:
@@ -227,7 +246,7 @@ def test_tables_keep_every_number(cli: Cli, tmp_path: Path, monkeypatch: pytest.
         text = cli("inspect", file, *args).stdout
         assert "300000" in text
         assert "1048576" in text
-        assert "vllm.cooperative_16" in text
+        assert "cooperative_16" in text
         if columns == 100:
             assert max(map(len, text.splitlines())) <= 100
 
@@ -263,6 +282,84 @@ def test_a_path_without_a_model_is_not_said_to_have_lost_none(cli: Cli, cli_json
     result = cli(*args)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == "Of 2 rows, 2 were not run."
-    assert "vllm.per_row was not run on 2 rows (0-1): vllm.per_row stock has no model" in result.stdout
+    assert section_of(result.stdout, "not run") == {"vllm.per_row": "0-1 vllm.per_row stock has no model"}
     _, document = cli_json(*args)
     assert [(row["worst"]["verdict"], row["worst"]["risk"]) for row in document["rows"]] == [(None, "safe")] * 2
+
+
+def test_a_row_that_was_not_run_but_is_at_risk_is_not_said_to_have_lost_none(
+    cli: Cli, captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ModelEngine, "refusals", lambda *_: ["no model here"])
+    result = cli("inspect", captures / "mixed.safetensors")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0] == "Of 3 rows, 1 was not run but is at risk, 2 were not run."
+    row = next(line for line in result.stdout.splitlines() if line.startswith("  1 "))
+    assert row.split()[2:6] == ["vllm.histogram_256", "refused", "–", "at"]
+
+
+def test_several_paths_at_risk_that_were_not_run_show_the_worst(
+    captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ModelEngine, "refusals", lambda *_: ["no model here"])
+    with open_capture(captures / "broken.safetensors") as capture:
+        seen = summarise(inspect_row(capture[0], paths="vllm.*"))
+    assert (seen.worst.path, seen.worst.risk, seen.worst.verdict) == ("vllm.cooperative_16", "certain", None)
+    assert heading([seen]) == "Of 1 row, 1 was not run but is at risk."
+
+
+def test_rows_whose_mean_is_unreliable_are_named(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    result = cli("inspect", captures / "ordered.safetensors")
+    warning = "Expected missing is unreliable in row 0: "
+    assert [line.startswith(warning) for line in result.stdout.splitlines()].count(True) == 1
+    _, document = cli_json("inspect", captures / "ordered.safetensors")
+    assert [row["order_unreliable"] for row in document["rows"]] == [True, False]
+    assert document["rows"][0]["worst"]["order_correlation"] == pytest.approx(-1)
+    assert "unreliable" not in cli("inspect", captures / "mixed.safetensors").stdout
+    assert "vllm.histogram_256 -1.00" in " ".join(
+        cli("inspect", captures / "ordered.safetensors", "--row", 0).stdout.split()
+    )
+
+
+def test_one_row_judged_apart_is_a_row(cli: Cli, tmp_path: Path) -> None:
+    """Of one call it is not known how many rows it had, so that its path is not known."""
+    file = tmp_path / "two.safetensors"
+    calls = [KNOWN, replace(KNOWN, index=1, rows=None)]
+    write_capture(file, [Row(spread_out(), WIDTH, call=calls[at]) for at in (0, 1, 1)])
+    text = cli("inspect", file).stdout
+    assert "Judged in row 0: the path that the op sends the row to" in text
+    assert "Judged in rows 1-2: every path that vllm.persistent_topk could take, since " in text
+
+
+def test_the_census_names_the_variant_of_the_reached_path(cli: Cli, captures: Path) -> None:
+    text = cli("inspect", captures / "broken.safetensors", "--release", "vllm==0.33.0").stdout
+    assert "\nCensus: risk on every path that takes this row (→ the one it reaches)\n" in text
+    ((reached, below),) = re.findall("^→ (.*)\n(.*)$", text, re.MULTILINE)
+    assert reached.split()[:6] == ["vllm.histogram_256", "–", "–", "–", "–", "safe"]
+    assert below.strip() == "(v0.33.0)"  # a word wraps so that the numbers fit
+    assert "\n  vllm.histogram_4096 " in text
+    assert "→" not in cli("inspect", captures / "anonymous.safetensors", "--row", 0).stdout
+
+
+@pytest.mark.parametrize(
+    "given", [(), ("--op", "vllm.persistent_topk", "--release", "vllm==0.33.0", "--device", "h200")]
+)
+def test_a_table_of_long_numbers_keeps_to_100_columns(cli: Cli, tmp_path: Path, given: tuple[str, ...]) -> None:
+    """Twelve calls, three k, lengths up to 1.2 million, recorded selections, and a variant to be named."""
+    file, width = tmp_path / "wide.safetensors", 1_200_000
+    scores = neighbours(300_000, width)
+    rows = []
+    for at in range(12):
+        k = (512, 1024, 2048)[at % 3]
+        call = Call(at, k=k, rows=40, width=width, stride=width, max_seq_len=width)
+        recorded = torch.zeros(k, dtype=torch.int32)
+        rows.append(Row(scores, 300_000 + 75_000 * at, call=call, indices=recorded))
+    write_capture(file, rows)
+    for args in (("inspect", file), ("inspect", file, "--row", 11), ("run", file, "--paths", "vllm.f*")):
+        text = cli(*args, *given).stdout
+        assert max(map(len, text.splitlines())) <= 100, text
+        if "--row" not in args and args[0] == "inspect":
+            assert all(re.search(rf"\b{300_000 + 75_000 * at}\b", text) for at in range(12))
+            assert "invalid," in text
+        if given and args[0] == "inspect":
+            assert "(v0.33.0)" in text

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 import workbench as wb
+from tests.cli.conftest import strict
 from workbench.cli.main import app
 
 Cli = Callable[..., Result]
@@ -59,6 +64,19 @@ def test_no_command_shows_the_help_and_is_a_usage_error(cli: Cli) -> None:
         (("info", "--nope"), "--nope"),
         (("route", "--k", "0"), "--k"),
         (("route", "--k", "many"), "--k"),
+        *(
+            (("route", option, value), option)
+            for option in ("--k", "--rows", "--width", "--stride", "--max-seq-len", "--next-n", "--length")
+            for value in ("-1", "9" * 20, "9" * 400, "9" * 5000, "1.0", "1e3", " 5", "1_0", "５", "")
+        ),
+        *((("route", option, str(2**31)), option) for option in ("--k", "--width", "--length")),
+        *((("route", option, str(2**63)), option) for option in ("--rows", "--stride", "--max-seq-len", "--next-n")),
+        *(
+            ((command, "absent", "--seed", value), "--seed")
+            for command in ("run", "inspect")
+            for value in ("-1", str(2**62), "9" * 400)
+        ),
+        *((("run", "absent", "--repeats", value), "--repeats") for value in ("0", "-1", "1000001", "9" * 400)),
         (("app", "--port", "70000"), "--port"),
         (("--nope",), "--nope"),
     ],
@@ -69,6 +87,20 @@ def test_a_wrong_command_line_is_one_line_and_exit_2(cli: Cli, args: tuple[str, 
     assert len(result.stderr.splitlines()) == 1
     assert said in result.stderr
     assert "--help" in result.stderr
+    assert len(result.stderr) < 300
+
+
+def test_the_greatest_numbers_that_make_sense_are_taken(cli: Cli, captures: Path) -> None:
+    file, most, long = captures / "broken.safetensors", 2**31 - 1, 2**63 - 1
+    call = ("--rows", long, "--width", most, "--stride", long, "--max-seq-len", long, "--next-n", long)
+    assert cli("route", file, *call).exit_code == 0
+    known = ("--op", "vllm.persistent_topk", "--release", "vllm==0.26.0", "--device", "h200", "--k", most)
+    assert cli("route", *known, "--length", most).exit_code == 0
+    paths = ("--paths", "vllm.histogram_256", "--repeats", 2)
+    assert cli("run", file, *paths, "--seed", 2**62 - 1).exit_code == 1
+    too_many = cli("inspect", file, "--k", most)
+    assert too_many.exit_code == 2
+    assert "larger than the row width" in too_many.stderr
 
 
 @pytest.mark.parametrize("command", ["info", "inspect", "route", "run"])
@@ -80,24 +112,140 @@ def test_errors_go_to_stderr_in_json_mode_too(cli: Cli, command: str, tmp_path: 
         assert result.stdout == ""
 
 
-def test_an_interrupt_is_one_line_and_exit_130(cli: Cli, captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def raising(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Make every inspection of a row do something else."""
+
+    def instead(work: Callable[[], object]) -> None:
+        monkeypatch.setattr("workbench.runs.inspect.inspect_row", lambda *_, **__: work())
+
+    return instead
+
+
+@pytest.mark.parametrize(
+    ("ask", "amount"),
+    [
+        (lambda: torch.empty(2**60, dtype=torch.uint8), f"{2**60} bytes"),
+        (lambda: np.empty(2**60, dtype=np.uint8), "1.00 EiB"),
+        (lambda: bytearray(2**62), ""),
+    ],
+    ids=["torch", "numpy", "python"],
+)
+def test_too_little_memory_is_one_line_that_names_the_capture(
+    cli: Cli, captures: Path, raising: Callable[..., None], ask: Callable[[], object], amount: str
+) -> None:
+    raising(ask)
+    file = captures / "broken.safetensors"
+    result = cli("inspect", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"workbench: {file}: not enough memory")
+    assert amount in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_too_little_memory_for_one_file_does_not_hide_the_others(
+    cli_json: Callable[..., tuple[int, Any]], captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verify(capture: wb.Capture, *_: object) -> list[str]:
+        if "mixed" in capture.name:
+            raise MemoryError
+        return []
+
+    monkeypatch.setattr(wb.Capture, "verify", verify)
+    code, document = cli_json("info", "--verify", captures / "mixed.safetensors", captures / "broken.safetensors")
+    assert code == 2
+    assert [about["rows"] for about in document["captures"]] == [1]
+    assert document["errors"] == [f"{captures / 'mixed.safetensors'}: not enough memory"]
+
+
+def test_too_little_memory_where_no_capture_is_open(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("workbench.paths.catalog"), "find_paths", lambda _: bytearray(2**62))
+    result = cli("paths")
+    assert (result.exit_code, result.stderr) == (2, "workbench: not enough memory\n")
+
+
+def test_a_defect_is_owned_up_to_and_is_neither_a_loss_nor_bad_input(
+    captures: Path, raising: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect() -> None:
+        raise ValueError("two\nlines")
+
+    raising(defect)
+    said = "workbench: internal error: ValueError: two lines"
+    for setting, expected in (("", f"{said}; set WORKBENCH_TRACEBACK=1 to see where"), ("1", said)):
+        monkeypatch.setenv("WORKBENCH_TRACEBACK", setting)
+        args = ["inspect", str(captures / "broken.safetensors")]
+        result = CliRunner().invoke(app, args, catch_exceptions=False)
+        first, *traceback = result.stderr.splitlines()
+        assert (result.exit_code, result.stdout, first) == (70, "", expected)
+        assert bool(traceback) is bool(setting)
+    assert "in defect" in result.stderr
+
+
+@pytest.mark.parametrize("where", ["workbench.runs.inspect.inspect_row", "workbench.capture.open_capture"])
+def test_an_interrupt_is_one_line_and_exit_130(
+    cli: Cli, captures: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("workbench.runs.inspect.inspect_row", interrupted)
+    monkeypatch.setattr(where, interrupted)
     result = cli("inspect", captures / "broken.safetensors")
     assert (result.exit_code, result.stderr) == (130, "workbench: interrupted\n")
 
 
-def test_a_defect_is_not_taken_for_bad_input(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.runs.inspect.inspect_row", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        CliRunner().invoke(app, ["inspect", str(captures / "broken.safetensors")], catch_exceptions=False)
+def test_an_interrupt_while_the_command_line_is_read_gives_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.cli.main.Commands.make_context", interrupted)
+    assert cli("paths").exit_code == 130
+
+
+def test_no_error_is_hidden_by_one_of_the_same_class(
+    captures: Path, raising: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WORKBENCH_TRACEBACK", raising=False)
+    raising(lambda: torch.zeros(2) + torch.zeros(3))
+    result = CliRunner().invoke(app, ["inspect", str(captures / "broken.safetensors")], catch_exceptions=False)
+    assert result.exit_code == 70
+    assert "RuntimeError" in result.stderr
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("info", "broken.safetensors"), 0),
+        (("info", "absent.safetensors", "--json"), 2),
+        (("paths",), 0),
+        (("paths", "nope"), 2),
+        (("nope",), 2),
+    ],
+    ids=str,
+)
+def test_closed_streams_are_no_traceback(captures: Path, args: tuple[str, ...], code: int, closed: str) -> None:
+    script = {"stdout": '"$@" >&-', "stderr": '"$@" 2>&-', "both": '"$@" <&- >&- 2>&-'}[closed]
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", "workbench", *args]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=captures)
+    assert ended.returncode == code
+    assert ended.stderr.count("workbench: ") == ended.stderr.count("\n") == (code == 2 and closed == "stdout")
+    assert bool(ended.stdout) is (closed == "stderr" and (code == 0 or "--json" in args))
+    if "--json" in args and closed == "stderr":
+        assert len(strict(ended.stdout)["errors"]) == 1
+
+
+def test_a_report_written_with_closed_streams_holds_nothing_else(captures: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    run = ["run", str(captures / "healthy.safetensors"), "--output", str(target)]
+    command = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "workbench", *run]
+    ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
+    assert ended.returncode == 0
+    assert len(strict(target.read_text())) == 2
 
 
 def test_threads_of_torch_are_given_back(cli: Cli, captures: Path) -> None:
-    import torch
-
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
@@ -115,23 +263,27 @@ def test_colour_only_where_it_is_wanted(cli: Cli, captures: Path, monkeypatch: p
     assert "\x1b[31mlossy" not in cli("inspect", captures / "mixed.safetensors").stdout
 
 
-def test_a_closed_pipe_is_quiet() -> None:
+@pytest.mark.parametrize("command", ["paths", "--help"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_is_quiet(command: str, unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "workbench", "paths"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    program = [sys.executable, "-m", "workbench", command]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+    ended = subprocess.run(program, stdout=writing, stderr=subprocess.PIPE, text=True, env=environment, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (141, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_line() -> None:
-    command = [sys.executable, "-m", "workbench", "paths", "--json"]
+@pytest.mark.parametrize("args", [("paths", "--json"), ("--help",), ("--version",)])
+def test_a_full_disk_is_one_line(args: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "workbench", *args]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
-    assert (ended.returncode, ended.stderr) == (2, "workbench: No space left on device\n")
+        assert (ended.returncode, ended.stderr) == (2, "workbench: No space left on device\n")
+        assert subprocess.run(command, stdout=full, stderr=full, env=environment, check=False).returncode == 2
 
 
 def test_a_narrow_encoding_is_no_traceback(captures: Path) -> None:

@@ -10,8 +10,10 @@ import torch
 
 from tests.cli.conftest import strict
 from workbench.cli.jsonout import dumps
+from workbench.cli.layout import Column, wrap
 from workbench.cli.options import parse_rows
-from workbench.cli.tables import Column, number, progress, ranges, refusals, score, table
+from workbench.cli.order import order_unreliable, order_warning
+from workbench.cli.tables import facts, number, print_refusals, progress, ranges, say, score, table
 from workbench.errors import UsageError
 from workbench.paths.spec import Buffer, Evidence
 
@@ -64,12 +66,87 @@ def test_rows_are_read() -> None:
         parse_rows(["6"], 6)
 
 
-def test_refusals_are_one_line_a_path() -> None:
-    said = refusals([("a", 0, "short"), ("a", 1, "short"), ("b", 0, "long"), ("b", 2, "longer")])
-    assert said == [
-        "a was not run on 2 rows (0-1): short",
-        "b was not run on 2 rows (0, 2): long (row 0; others differ)",
+def test_what_did_not_run_is_one_line_a_path(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    print_refusals([("a", 0, "short"), ("a", 1, "short"), ("b", 0, "long"), ("b", 2, "longer")])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["not", "run", "rows", "why"]
+    assert lines[2:4] == [["a", "0-1", "short"], ["b", "0,", "2", "long", "(row", "0;", "others", "differ)"]]
+    print_refusals([])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("correlation", "unreliable"), [(None, False), (0.9, False), (-0.9, False), (0.91, True), (-1.0, True)]
+)
+def test_the_mean_is_doubted_only_where_scores_follow_position(correlation: float | None, unreliable: bool) -> None:
+    assert order_unreliable(correlation) is unreliable
+
+
+def test_a_doubted_mean_is_one_line() -> None:
+    assert order_warning([]) == []
+    (line,) = order_warning([7, 3, 4, 3])
+    assert line.startswith("Expected missing is unreliable in rows 3-4, 7: ")
+    assert order_warning([7])[0].startswith("Expected missing is unreliable in row 7: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("", 5, [""]),
+        ("one two three", 7, ["one two", "three"]),
+        ("one two three", 5, ["one", "two", "three"]),
+        ("a abcdefgh b", 3, ["a", "abc", "def", "gh", "b"]),
+        ("日本語", 4, ["日本", "語"]),
+        ("two  spaces", 20, ["two  spaces"]),
+    ],
+)
+def test_text_wraps_at_spaces_and_folds_what_is_longer(text: str, width: int, lines: list[str]) -> None:
+    assert wrap(text, width) == lines
+
+
+def test_a_path_breaks_after_its_dot_where_it_must() -> None:
+    assert wrap("vllm.histogram_256 (v0.33.0)", 13, dots=True) == ["vllm.", "histogram_256", "(v0.33.0)"]
+    assert wrap("a abcdefgh b", 3, fold=False) == ["a", "abcdefgh", "b"]
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_table_gives_way_in_order(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text wraps first, then gaps narrow, then words wrap, at last also after dots and between numbers."""
+    columns = [Column("path", "word"), Column("fill"), Column("why", "text")]
+    row = ("vllm.radix (stock)", "1048576 / 16384", "two words")
+    seen = []
+    for width in (46, 42, 41, 35, 30, 25):
+        monkeypatch.setenv("COLUMNS", str(width))
+        table(columns, [row])
+        lines = printed(capsys)
+        assert max(map(len, lines)) <= width
+        seen.append(lines[2:-1])
+    assert seen == [
+        ["vllm.radix (stock)  1048576 / 16384  two words"],
+        ["vllm.radix (stock)  1048576 / 16384  two", "                                     words"],
+        ["vllm.radix (stock) 1048576 / 16384 two", "                                   words"],
+        ["vllm.radix 1048576 / 16384 two", "(stock)                    words"],
+        ["vllm.   1048576 / 16384 two", "radix                   words", "(stock)"],
+        ["vllm.   1048576 / two", "radix       16384 words", "(stock)"],
     ]
+
+
+def test_a_long_word_folds_among_facts_and_stays_whole_in_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    facts([("name", "x" * 300), ("other", 1)])
+    lines = printed(capsys)
+    assert [len(line) for line in lines] == [100, 100, 100, 28, 8]
+    assert sum(line.count("x") for line in lines) == 300
+    say(f"The file {'x' * 300} is there.")
+    assert printed(capsys) == ["The file", "x" * 300, "is there."]
 
 
 @pytest.mark.parametrize("columns", ["20", "100"])
@@ -81,7 +158,7 @@ def test_a_table_never_cuts_a_number_or_a_word(
         [Column("row"), Column("two\nwords", "word"), Column("text", "text")], [(123456789, "a [b]word[/b]", "c " * 30)]
     )
     out = capsys.readouterr().out
-    assert "123456789 a [b]word[/b]" in " ".join(out.split())
+    assert {"123456789", "a", "[b]word[/b]"} <= set(out.split())
     assert out.count("c") == 30
     assert not any(line.endswith(" ") for line in out.splitlines())
 

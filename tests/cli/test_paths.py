@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,31 @@ def test_lists_every_path_with_its_capacity(cli: Cli) -> None:
     assert list(rows) == [path.name for path in PATHS]
     assert rows["vllm.histogram_2048"][1:3] == ["11", "3708"]
     assert rows["vllm.histogram_4096"][1:3] == ["12", "k"]
+
+
+def test_the_list_keeps_to_100_columns_and_one_line_a_path(cli: Cli) -> None:
+    lines = cli("paths").stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    listed = lines[3 : lines.index("")]
+    assert len(listed) == len(PATHS) + 1  # the one that takes two of three dtypes needs two
+
+
+def test_a_cluster_says_what_its_blocks_store(cli: Cli) -> None:
+    rows = {line.split()[0]: line for line in cli("paths").stdout.splitlines() if "." in line[:11]}
+    assert re.search(r" max\(k, 1024\) +16 × 1024 ", rows["vllm.cooperative_16"])
+    assert re.search(r" 2048 +8 × 2048 ", rows["sglang.v2_cluster_8"])
+    assert "×" not in rows["vllm.filtered"]
+    text = " ".join(cli("paths", "sglang.v2_cluster_8").stdout.split())
+    assert "8, interleaved parts in units of 512 scores; each stores 2048 of its part" in text
+    assert "fills as scores arrive" in text
+    assert "fills in the order of the blocks" in " ".join(cli("paths", "vllm.cooperative_2").stdout.split())
+
+
+def test_bounds_are_said(cli: Cli) -> None:
+    rows = {line.split()[0]: line for line in cli("paths").stdout.splitlines() if "." in line[:11]}
+    assert "512, 1024, 2048 > 8192, ≤ 32768" in rows["vllm.histogram_256"]
+    assert "up to 1024" in rows["sglang.v1"]
+    assert rows["vllm.trivial"].split()[-4:] == ["≤", "k", "any", "v0.33.0"]
 
 
 def test_a_glob_chooses(cli_json: CliJson) -> None:

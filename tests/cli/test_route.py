@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import save_file
 from typer.testing import Result
 
+from workbench.capture import Call, Row, open_capture, write_capture
+from workbench.paths import routing
 from workbench.paths.devices import DEVICES
 from workbench.paths.routing import OPS
 
@@ -128,3 +131,67 @@ def test_tensors_of_several_dtypes_are_routed_by_their_own(cli_json: CliJson, tm
     first, second = document["routes"]
     assert first["path"] == "vllm.histogram_256"
     assert second["refused"] == "the op takes float32, not float16"
+
+
+V2 = ("--op", "sglang.topk_transform_paged_v2", "--release", "sglang==0.5.21", "--device", "h200")
+WIDE = 200_000
+
+
+def planned(rows: int, held: int) -> list[Row]:
+    """Rows of one call, as many as held: the first two long, the others short."""
+    call = Call(k=2048, rows=rows, width=WIDE, stride=WIDE)
+    scores = torch.zeros(1).expand(WIDE).clone()
+    return [Row(scores, WIDE if at < 2 else 3000, call=call) for at in range(held)]
+
+
+def test_a_plan_that_counts_all_rows_is_unknown_without_them(cli: Cli, cli_json: CliJson) -> None:
+    described = (*V2, "--k", 2048, "--length", WIDE, "--width", WIDE, "--stride", WIDE, "--rows")
+    assert "sglang.v2_cluster_8 (stock)" in cli("route", *described, 30).stdout
+    result = cli("route", *described, 31)
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    assert "unknown: it depends on the lengths of all rows of the call; a capture that holds all of them tells" in text
+    assert "? the plan counts the lengths of all rows" in text
+    _, document = cli_json("route", *described, 31)
+    assert document["routes"][0]["unknown"] == ["the lengths of all rows of the call"]
+
+
+def test_a_capture_of_all_rows_tells_the_plan(cli: Cli, cli_json: CliJson, tmp_path: Path) -> None:
+    """The same routes as for rows that are read in full; given rows that the capture does not hold make it unknown."""
+    file = tmp_path / "all.safetensors"
+    write_capture(file, planned(31, 31))
+    _, document = cli_json("route", file, *V2)
+    paths = [route["path"] for route in document["routes"]]
+    assert paths == ["sglang.v2_cluster_8"] * 2 + ["sglang.v2_register"] * 29
+    with open_capture(file) as capture:
+        read = [routing.route(row, *V2[1::2]).path for row in capture]
+    assert paths == read
+    for args in (("route", file, *V2, "--rows", 40), ("inspect", file, *V2, "--rows", 40, "--row", 0)):
+        assert "the lengths of all rows of the call" in " ".join(cli(*args).stdout.split())
+    write_capture(tmp_path / "some.safetensors", planned(31, 30))
+    _, document = cli_json("route", tmp_path / "some.safetensors", *V2)
+    assert {route["path"] for route in document["routes"]} == {None}
+
+
+def test_where_a_row_starts_decides_too(cli_json: CliJson, tmp_path: Path) -> None:
+    """A row of 16384 that does not start at a multiple of 4 needs one more vector than the register path holds."""
+    file = tmp_path / "starts.safetensors"
+    rows = [Row(torch.rand(16400), 16384, start, call=Call(k=2048)) for start in (0, 1)]
+    write_capture(file, rows)
+    op = ("--op", "sglang.topk_transform_ragged_v2", "--release", "sglang==0.5.21", "--device", "h200")
+    _, document = cli_json("route", file, *op)
+    assert [route["path"] for route in document["routes"]] == ["sglang.v2_register", "sglang.v2_streaming"]
+
+
+@pytest.mark.parametrize("option", ["--op", "--release", "--device"])
+@pytest.mark.parametrize("command", ["route", "inspect", "run", "info"])
+def test_an_empty_name_is_as_unknown_as_any_other(cli: Cli, captures: Path, command: str, option: str) -> None:
+    result = cli(command, captures / "broken.safetensors", option, "")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "''" in result.stderr
+
+
+def test_the_list_keeps_to_100_columns(cli: Cli) -> None:
+    lines = cli("route", "--list").stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert sum(line.split()[:1] == [op.name] for line in lines for op in OPS) == len(OPS) == 11

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,13 +84,40 @@ def test_every_path_repeat_and_refusal_is_a_line(cli: Cli, cli_json: CliJson, ca
     assert {line["repeat"] for line in document} == {0, 1, 2}
     missing = [line["missing"] for line in document if line["path"] == "vllm.histogram_256" and line["row"] == 1]
     assert len(set(missing)) > 1
-    assert "vllm.radix was not run on 2 rows (0-1): length 20000 is not above 32768" in cli(*args).stdout
+    text = cli(*args).stdout
+    assert re.search("^vllm.radix +0-1 +length 20000 is not above 32768$", text, re.MULTILINE)
+    refused = sum(line["refused"] is not None for line in document)
+    assert f"{refused} of {len(document)} lines were refused: nothing ran there." in text
 
 
 def test_the_worst_lines_are_ten_at_most_and_say_of_how_many(cli: Cli, captures: Path) -> None:
     text = cli("run", captures / "broken.safetensors", "--repeats", 12).stdout
     assert "Worst 10 of 12 lines" in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_where_every_line_is_refused_it_is_said(cli: Cli, captures: Path) -> None:
+    file = captures / "healthy.safetensors"
+    for rows, said in (((), "All 2 lines were refused"), (("--row", 0), "The only line was refused")):
+        result = cli("run", file, "--engine", "recorded", *rows)
+        assert result.exit_code == 0
+        assert f"{said}: nothing ran there." in result.stdout
+        assert "No line is lossy" not in result.stdout
+    text = cli("run", captures / "broken.safetensors", "--paths", "vllm.[fr]*").stdout
+    assert "1 of 2 lines were refused: nothing ran there.\nNo line is lossy, invalid or at risk.\n" in text
+    assert "refused:" not in cli("run", file).stdout
+
+
+def test_rows_whose_mean_is_unreliable_are_named(cli: Cli, captures: Path) -> None:
+    result = cli("run", captures / "ordered.safetensors", "--repeats", 2)
+    assert "Expected missing is unreliable in row 0: " in result.stdout
+    assert "unreliable" not in cli("run", captures / "mixed.safetensors").stdout
+
+
+def test_every_path_that_the_op_could_take(cli_json: CliJson, captures: Path) -> None:
+    args = ("--paths", "possible", "--op", "sglang.topk_transform_ragged_v2", "--row", 0)
+    _, document = cli_json("run", captures / "anonymous.safetensors", *args)
+    assert {line["path"] for line in document} == {"sglang.v2_streaming"}
 
 
 def test_recorded_engine_without_a_record_is_refused(cli: Cli, captures: Path) -> None:
@@ -153,6 +182,13 @@ def test_output_replaces_a_file_only_when_forced(cli: Cli, captures: Path, tmp_p
         ("report", ".csv, .parquet, .json"),
         ("absent/report.csv", "folder does not exist"),
         ("folder.csv", "folder"),
+        ("folder.csv/", "folder"),
+        ("report.csv/", "folder"),
+        ("report.csv/.", "folder"),
+        ("nowhere.csv", "leads nowhere"),
+        ("circle.csv", "leads nowhere"),
+        ("pipe.csv", "no regular file"),
+        ("to a pipe.csv", "no regular file"),
         ("nul\0.csv", "not a path"),
     ],
 )
@@ -160,10 +196,70 @@ def test_output_that_cannot_be_is_refused_before_anything_runs(
     cli: Cli, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
     (tmp_path / "folder.csv").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
+    for link, target in (("nowhere", "absent"), ("circle", "circle"), ("to a pipe", "pipe")):
+        (tmp_path / f"{link}.csv").symlink_to(f"{target}.csv")
+    before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
     monkeypatch.setattr("workbench.runs.run.run", None)
-    result = cli("run", captures / "broken.safetensors", "--output", f"{tmp_path}/{name}")
+    for force in ((), ("--force",)):
+        result = cli("run", captures / "broken.safetensors", "--output", f"{tmp_path}/{name}", *force)
+        assert result.exit_code == 2
+        assert said in result.stderr
+    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+
+
+def test_an_empty_output_is_refused(cli: Cli, captures: Path) -> None:
+    result = cli("run", captures / "broken.safetensors", "--output", "")
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert "--output is empty" in result.stderr
+
+
+def test_output_through_a_link_replaces_the_file_it_leads_to(cli: Cli, captures: Path, tmp_path: Path) -> None:
+    (tmp_path / "real.csv").write_text("mine")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    args = ("run", captures / "healthy.safetensors", "--output", tmp_path / "link.csv")
+    assert cli(*args).exit_code == 2
+    assert cli(*args, "--force").exit_code == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert len(pd.read_csv(tmp_path / "real.csv")) == 2
+
+
+def test_a_pipe_that_appears_while_it_runs_is_not_replaced(
+    cli: Cli, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "report.csv"
+    monkeypatch.setattr(Report, "to_pandas", lambda report: (os.mkfifo(target), pd.DataFrame())[1])
+    result = cli("run", captures / "healthy.safetensors", "--output", target, "--force")
+    assert result.exit_code == 2
+    assert "no regular file" in result.stderr
+    assert target.is_fifo()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
+def test_a_file_name_that_is_no_text_is_no_obstacle(cli: Cli, captures: Path, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / os.fsdecode(b"half \xff.safetensors")
+    file.write_bytes((captures / "healthy.safetensors").read_bytes())
+    target = tmp_path / os.fsdecode(b"report \xff." + suffix.encode())
+    assert cli("run", file, "--output", target).exit_code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {file.name, target.name}
+
+
+def test_text_that_utf8_cannot_hold_is_one_line(
+    cli: Cli, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Report, "to_pandas", lambda _: pd.DataFrame({"op": ["\udcff"]}))
+    for suffix in ("csv", "parquet"):
+        result = cli("run", captures / "healthy.safetensors", "--output", tmp_path / f"report.{suffix}")
+        assert result.exit_code == 2
+        assert ".json can hold any name" in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_of_the_greatest_length_can_be_written(cli: Cli, captures: Path, tmp_path: Path) -> None:
+    target = tmp_path / ("日" * 83 + "ab.csv")
+    assert cli("run", captures / "healthy.safetensors", "--output", target).exit_code == 0
+    assert target.is_file()
 
 
 def test_output_that_fails_midway_leaves_nothing(

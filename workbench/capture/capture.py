@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, overload
 
+import numpy as np
 import torch
 
 from workbench.capture.checks import Names, check_indices
-from workbench.capture.format import STRINGS
+from workbench.capture.contradictions import contradictions
+from workbench.capture.format import CALL_FIELDS, STRINGS
 from workbench.capture.header import TensorInfo
 from workbench.capture.row import Call, Row
 from workbench.capture.source import Source
 from workbench.capture.store import FileStore, MemoryStore, Store
-from workbench.errors import CaptureError
+from workbench.capture.values import described, shown
+from workbench.errors import CaptureError, UsageError
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Capture:
     Made by ``open_capture`` or ``Capture.from_rows``. A context manager; rows stay usable after it is closed.
 
     Attributes:
-        name: short name for messages, reports and links. path: the file, or ``None`` for rows in memory.
+        name: short printable name for messages, reports and links. path: the file, or ``None`` for rows in memory.
         info: what it is.
     """
 
@@ -69,7 +73,7 @@ class Capture:
         sources: Sequence[Source] = (),
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        self.name, self.path, self.info = name, path, info
+        self.name, self.path, self.info = shown(name), path, info
         self._store, self._sources = store, sources
         self._given = dict(given or {})
 
@@ -78,9 +82,18 @@ class Capture:
         """A capture of rows in memory, numbered anew; scores and indices are kept as given.
 
         Raises:
-            CaptureError: there are no rows.
+            CaptureError: there are no rows, or what is given are none.
+            UsageError: the name is no string.
         """
+        if not isinstance(name, str):
+            raise UsageError(f"the name is {described(name)}; a string is needed")
+        name = shown(name)
+        if not isinstance(rows, Iterable):
+            raise CaptureError(f"the rows are {described(rows)}; a list of Row is needed")
         listed = list(rows)
+        for number, row in enumerate(listed):
+            if not isinstance(row, Row):
+                raise CaptureError(f"it is {described(row)}; a Row is needed", row=number)
         store = MemoryStore(listed)
         widths = {row.scores.numel() for row in listed}
         dtypes = sorted({row.dtype for row in listed})
@@ -115,7 +128,7 @@ class Capture:
         """Read one row; negative numbers count from the end.
 
         Raises:
-            IndexError: there is no such row.
+            IndexError: there is no such row. TypeError: a row number is an integer.
             CaptureError: its recorded indices are not of this row, or the file changed or cannot be read.
         """
         row = self._number(row)
@@ -142,7 +155,7 @@ class Capture:
         return lengths[held.start : held.stop] if isinstance(held, range) else lengths[torch.tensor(held)]
 
     def _number(self, row: int) -> int:
-        row = row.__index__()
+        row = _integer(row, "row")
         if not -len(self) <= row < len(self):
             raise IndexError(f"{self.name} has rows 0 to {len(self) - 1}, no row {row}")
         return row % len(self)
@@ -159,10 +172,27 @@ class Capture:
 
     def call(self, number: int) -> Call:
         """One call by its number."""
+        number = _integer(number, "call")
         if not 0 <= number < self._store.calls:
             raise IndexError(f"{self.name} has calls 0 to {self._store.calls - 1}, no call {number}")
         call = self._store.call(number)
         return replace(call, **self._given) if self._given else call
+
+    def call_values(self, name: str) -> list[int | None]:
+        """The distinct values of one integer of all calls, ascending, ``None`` last if unknown for some.
+
+        Raises:
+            UsageError: calls have no integer of that name.
+        """
+        if name not in CALL_FIELDS:
+            raise UsageError(f"calls have no integer {described(name)}; they have {', '.join(CALL_FIELDS)}")
+        if name in self._given:
+            return [self._given[name]]
+        values = self._store.field(name)
+        if values is None:
+            return [None]
+        found: list[int | None] = np.unique(values.numpy()).tolist()
+        return [*found[1:], None] if found[0] == -1 else found
 
     def call_of(self, row: int) -> int:
         """The number of the call that a row belongs to."""
@@ -214,6 +244,8 @@ class Capture:
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Read everything; every problem of the data in words, an empty list if there is none.
 
+        Calls that say of themselves what their rows contradict are problems too, though rows can be read.
+
         Args:
             progress: called with (rows done, rows) after each row.
         """
@@ -222,12 +254,7 @@ class Capture:
             self._store.read_others()
         except CaptureError as error:
             return [str(error)]
-        for number, call in enumerate(self.calls):
-            held = len(self.rows_of(number)) if call.rows is not None else 0
-            if call.rows is not None and held > call.rows:
-                problems.append(
-                    str(CaptureError(f"{held} rows, but the batch had {call.rows}", file=self.info.path, call=number))
-                )
+        problems += contradictions(self._store, self.info.path)
         for number in range(len(self)):
             try:
                 row = self[number]
@@ -270,7 +297,10 @@ class _Calls(Sequence[Call]):
     def __getitem__(self, number: int | slice) -> Call | list[Call]:
         if isinstance(number, slice):
             return [self._capture.call(at) for at in range(*number.indices(len(self)))]
-        return self._capture.call(number + len(self) if number < 0 else number)
+        asked = _integer(number, "call")
+        if not -len(self) <= asked < len(self):
+            raise IndexError(f"{self._capture.name} has calls 0 to {len(self) - 1}, no call {asked}")
+        return self._capture.call(asked % len(self))
 
 
 def file_info(store: FileStore, tensors: Iterable[TensorInfo], **known: Any) -> CaptureInfo:
@@ -296,24 +326,30 @@ def check_memory_row(row: Row) -> None:
     """What files are checked for on opening and reading, for a row in memory.
 
     Raises:
-        CaptureError: recorded indices of a wrong dtype, shape or range, or not k of them; k not in [1, width].
+        CaptureError: recorded indices out of range, or not k of them; k larger than the row width.
     """
 
     def bad(reason: str, tensor: str) -> CaptureError:
         return CaptureError(reason, file=row.capture, tensor=tensor, row=row.index)
 
     width = row.call.width or row.scores.numel()
-    if row.k is not None and not 1 <= row.k <= width:
+    if row.k is not None and row.k > width:
         raise bad(
             f"k {row.k} is not in [1, {width}], the row width; give the padded width of the call if it had one", "k"
         )
     if row.indices is None:
         return
-    if row.indices.dtype != torch.int32 or row.indices.dim() != 1:
-        raise bad(f"indices are {row.indices.dtype} {list(row.indices.shape)}; int32 [k] is needed", "indices")
     if row.k is not None and row.indices.numel() != row.k:
         raise bad(f"{row.indices.numel()} recorded indices, but k is {row.k}; record all k, -1 padded", "indices")
     check_indices(row.indices, row.k, row.length, row.index, Names(row.capture))
+
+
+def _integer(number: object, what: str) -> int:
+    try:
+        return operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        cure = "; ask for them one by one" if isinstance(number, slice) else ""
+        raise TypeError(f"a {what} number is an integer, this is {described(number)}{cure}") from None
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 
+from workbench.capture.format import CALL_BOUNDS
+from workbench.capture.values import brief
 from workbench.errors import CaptureError
 
 
 @dataclass(frozen=True)
 class Names:
-    """The file and the tensor names that messages speak of."""
+    """Where each part of a capture is, for messages.
+
+    Attributes:
+        file: where all is that ``files`` does not place. files: by part, as in ``{"lengths": "other.safetensors"}``.
+        lengths, starts, offsets, indices, call, k: the tensor of each part.
+    """
 
     file: str
     lengths: str = "lengths"
@@ -19,6 +27,13 @@ class Names:
     offsets: str = "offsets"
     indices: str = "indices"
     call: str = "call"
+    k: str = "k"
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def error(self, part: str, reason: str, *, row: int | None = None, call: int | None = None) -> CaptureError:
+        """An error about one part."""
+        tensor: str = getattr(self, part)
+        return CaptureError(reason, file=self.files.get(part, self.file), tensor=brief(tensor), row=row, call=call)
 
 
 def _first(mask: torch.Tensor) -> int | None:
@@ -34,7 +49,7 @@ def check_offsets(offsets: torch.Tensor, total: int, names: Names) -> torch.Tens
     """
 
     def bad(reason: str, row: int | None = None) -> CaptureError:
-        return CaptureError(f"{reason}; write the file again", file=names.file, tensor=names.offsets, row=row)
+        return names.error("offsets", f"{reason}; write the file again", row=row)
 
     if int(offsets[0]) != 0:
         raise bad(f"the first offset is {int(offsets[0])}, not 0")
@@ -56,23 +71,23 @@ def check_windows(
         CaptureError: for the first row where it does not.
     """
 
-    def bad(reason: str, tensor: str, row: int) -> CaptureError:
-        return CaptureError(reason, file=names.file, tensor=tensor, row=first + row)
+    def bad(reason: str, part: str, row: int) -> CaptureError:
+        return names.error(part, reason, row=first + row)
 
     row = _first(lengths < 0)
     if row is not None:
-        raise bad(f"length {int(lengths[row])} is negative; 0 or more is needed", names.lengths, row)
+        raise bad(f"length {int(lengths[row])} is negative; 0 or more is needed", "lengths", row)
     if starts is None:
         row = _first(lengths > widths)
         if row is not None:
             width = int(widths if isinstance(widths, int) else widths[row])
             raise bad(
-                f"length {int(lengths[row])} is past the row width {width}; it counts valid scores", names.lengths, row
+                f"length {int(lengths[row])} is past the row width {width}; it counts valid scores", "lengths", row
             )
         return
     row = _first(starts < 0)
     if row is not None:
-        raise bad(f"start {int(starts[row])} is negative; 0 or more is needed", names.starts, row)
+        raise bad(f"start {int(starts[row])} is negative; 0 or more is needed", "starts", row)
     # start > width - length cannot overflow, start + length can
     row = _first((lengths > widths) | (starts.to(torch.int64) > widths - lengths.to(torch.int64)))
     if row is not None:
@@ -80,7 +95,7 @@ def check_windows(
         raise bad(
             f"start {int(starts[row])} + length {int(lengths[row])} is past the row width {width}; "
             "the length counts from the start",
-            names.lengths,
+            "lengths",
             row,
         )
 
@@ -93,26 +108,28 @@ def check_call_numbers(call: torch.Tensor, calls: int, names: Names) -> None:
     """
     row = _first((call < 0) | (call >= calls))
     if row is not None:
-        raise CaptureError(
-            f"call {int(call[row])} is not one of the {calls} that the file describes, counted from 0",
-            file=names.file,
-            tensor=names.call,
-            row=row,
+        raise names.error(
+            "call", f"call {int(call[row])} is not one of the {calls} that the file describes, counted from 0", row=row
         )
 
 
 def check_call_fields(fields: dict[str, torch.Tensor], file: str) -> None:
-    """Per-call integers must be -1 (unknown) or not negative; k not 0 either.
+    """Per-call integers must be -1 (unknown) or within ``CALL_BOUNDS``.
 
     Raises:
         CaptureError: for the first call where one is not.
     """
     for name, values in fields.items():
-        call = _first(values < -1) if name != "k" else _first((values < -1) | (values == 0))
+        least, most = CALL_BOUNDS[name]
+        wrong = (values < least) & (values != -1)
+        if most < torch.iinfo(values.dtype).max:
+            wrong |= values > most
+        call = _first(wrong)
         if call is not None:
-            least = "k must be 1 or more" if name == "k" else f"{name} must not be negative"
+            value = int(values[call])
+            needed = f"at most {most}" if value > most else f"{least} or more"
             raise CaptureError(
-                f"{name} is {int(values[call])}; {least}, or -1 where it is unknown", file=file, tensor=name, call=call
+                f"{name} is {value}; {needed} is needed, or -1 where it is unknown", file=file, tensor=name, call=call
             )
 
 
@@ -126,7 +143,9 @@ def widest_per_call(widths: torch.Tensor | int, call: torch.Tensor | None, calls
     return widest.scatter_reduce(0, call.to(torch.int64), widths.to(torch.int64), "amax")
 
 
-def check_k(k: torch.Tensor, width: torch.Tensor | None, widest: torch.Tensor | int, file: str, first: int = 0) -> None:
+def check_k(
+    k: torch.Tensor, width: torch.Tensor | None, widest: torch.Tensor | int, names: Names, first: int = 0
+) -> None:
     """k [calls] must not be larger than its call's ``width``, or than its ``widest`` row where that is unknown.
 
     ``first`` is the number of the first call.
@@ -140,11 +159,10 @@ def check_k(k: torch.Tensor, width: torch.Tensor | None, widest: torch.Tensor | 
     # a call without rows and without a width has nothing to be compared with
     call = _first((k > bound) & (bound > 0))
     if call is not None:
-        raise CaptureError(
+        raise names.error(
+            "k",
             f"k {int(k[call])} is larger than the row width {int(bound[call])}; give a smaller k, or the padded "
             "width of the call if rows were stored without their padding",
-            file=file,
-            tensor="k",
             call=first + call,
         )
 
@@ -162,10 +180,9 @@ def check_slots(k: torch.Tensor, call: torch.Tensor | None, k_max: int, names: N
         short &= present
     number = _first(short)
     if number is not None:
-        raise CaptureError(
+        raise names.error(
+            "indices",
             f"{k_max} recorded slots a row are fewer than k {int(k[number])}; record all k of them",
-            file=names.file,
-            tensor=names.indices,
             call=first + number,
         )
 
@@ -178,21 +195,19 @@ def check_indices(indices: torch.Tensor, k: int | None, length: int, row: int, n
     """
     slot = _first((indices < -1) | (indices >= length))
     if slot is not None:
-        raise CaptureError(
+        raise names.error(
+            "indices",
             f"recorded index {int(indices[slot])} in slot {slot} is outside the row's {length} valid scores "
             "(indices count from the start of the row, -1 pads)",
-            file=names.file,
-            tensor=names.indices,
             row=row,
         )
     if k is None or k == indices.numel():
         return indices.to(torch.int32)
     slot = _first(indices[k:] != -1)
     if slot is not None:
-        raise CaptureError(
+        raise names.error(
+            "indices",
             f"slot {k + slot} holds index {int(indices[k + slot])}, but k is {k}: slots past k must be -1",
-            file=names.file,
-            tensor=names.indices,
             row=row,
         )
     return indices[:k].to(torch.int32)

@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from workbench.capture.checks import Names, check_k, check_slots, check_windows
 from workbench.capture.format import INTS, SCORES
-from workbench.capture.header import MAX_HEADER, TensorInfo, strict_json
-from workbench.capture.source import Source, shown
+from workbench.capture.header import MAX_HEADER, TensorInfo
+from workbench.capture.source import Source
 from workbench.capture.store import Block, CallTable, FileStore
 from workbench.capture.stored import check_dtype, check_row_count, check_row_width
+from workbench.capture.strictjson import strict_json
+from workbench.capture.values import brief, shape_text, shown
 from workbench.errors import CaptureError, UsageError
 
 INDEX_SUFFIX = ".safetensors.index.json"
 _LISTED = 12
+_DIGITS = re.compile(r"([0-9]{1,18})")
 
 
 @dataclass(frozen=True)
 class TensorSet:
-    """Tensors by name, over one file or the shards of a set. ``sources`` begins with the file that was opened."""
+    """Tensors by name, over one file or the shards of a set.
+
+    Attributes:
+        file: the file that was opened, for messages. sources: it, then the shards. tensors: all of them, by name.
+        shards: the source of each tensor that is not in the file that was opened.
+    """
 
     file: str
     sources: list[Source]
-    tensors: dict[str, tuple[Source, TensorInfo]]
+    tensors: dict[str, TensorInfo]
+    shards: dict[str, Source] = field(default_factory=dict)
 
     def get(self, name: str) -> tuple[Source, TensorInfo]:
-        """One tensor by name."""
+        """One tensor by name, and where it is."""
         if name not in self.tensors:
-            raise CaptureError(f"there is no such tensor; there are {self.listed()}", file=self.file, tensor=name)
-        return self.tensors[name]
+            raise CaptureError(
+                f"there is no such tensor; there are {self.listed()}", file=self.file, tensor=brief(name)
+            )
+        return self.shards.get(name, self.sources[0]), self.tensors[name]
+
+    def in_order(self) -> list[TensorInfo]:
+        """All tensors in natural order of their names."""
+        return [self.tensors[name] for name in sorted(self.tensors, key=natural)]
 
     def listed(self) -> str:
         """Names, dtypes and shapes of at most a dozen tensors."""
         if not self.tensors:
             return "no tensors"
-        names = sorted(self.tensors, key=natural)
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        return ", ".join(str(self.tensors[name][1]) for name in names[:_LISTED]) + more
+        names = heapq.nsmallest(_LISTED, self.tensors, key=natural)
+        more = f" and {len(self.tensors) - _LISTED} more" if len(self.tensors) > _LISTED else ""
+        return ", ".join(str(self.tensors[name]) for name in names) + more
 
     def close(self) -> None:
         """Close every file."""
@@ -50,19 +66,20 @@ class TensorSet:
             source.close()
 
 
-def natural(name: str) -> list[tuple[int, int, str]]:
+def natural(name: str) -> tuple[list[str | int], str]:
     """Sort key under which ``layer.10`` comes after ``layer.9``."""
-    parts = re.split(r"([0-9]{1,18})", name)
-    return [(1, int(part), part) if at % 2 else (0, 0, part) for at, part in enumerate(parts)]
+    parts: list[str | int] = list(_DIGITS.split(name))  # text and digits take turns, so like is compared with like
+    parts[1::2] = map(int, parts[1::2])
+    return parts, name
 
 
-def open_single(path: str | os.PathLike[str]) -> TensorSet:
+def open_single(path: str | bytes | os.PathLike[str]) -> TensorSet:
     """One safetensors file."""
     source = Source(path)
-    return TensorSet(source.file, [source], {name: (source, info) for name, info in source.header.tensors.items()})
+    return TensorSet(source.file, [source], source.header.tensors)
 
 
-def open_sharded(path: str | os.PathLike[str]) -> TensorSet:
+def open_sharded(path: str | bytes | os.PathLike[str]) -> TensorSet:
     """A set of shards by its ``*.safetensors.index.json``.
 
     Raises:
@@ -76,17 +93,19 @@ def open_sharded(path: str | os.PathLike[str]) -> TensorSet:
         for shard in sorted(set(weight_map.values()), key=natural):
             shards[shard] = Source(_inside(index, shard))
             sources.append(shards[shard])
-        tensors = {}
+        tensors: dict[str, TensorInfo] = {}
+        owners: dict[str, Source] = {}
         for name, shard in weight_map.items():
-            source = shards[shard]
-            if name not in source.header.tensors:
+            owners[name] = shards[shard]
+            info = shards[shard].header.tensors.get(name)
+            if info is None:
                 raise CaptureError(
-                    f"the index says that it is in {shown(shard)}, but it is not; fetch the set again",
+                    f"the index says that it is in {brief(shown(shard))}, but it is not; fetch the set again",
                     file=index.file,
-                    tensor=name,
+                    tensor=brief(name),
                 )
-            tensors[name] = (source, source.header.tensors[name])
-        return TensorSet(index.file, sources, tensors)
+            tensors[name] = info
+        return TensorSet(index.file, sources, tensors, owners)
     except BaseException:
         for source in sources:
             source.close()
@@ -103,7 +122,7 @@ def _weight_map(index: Source) -> dict[str, str]:
             "not an index of a sharded set: weight_map must map tensor names to file names", file=index.file
         )
     if not weight_map:
-        raise CaptureError("the index names no tensors", file=index.file)
+        raise CaptureError("the index names no tensors; fetch the set again", file=index.file)
     return weight_map
 
 
@@ -117,11 +136,12 @@ def _inside(index: Source, shard: str) -> Path:
     relative = Path(shard)
     if "\0" in shard or relative.is_absolute() or ".." in relative.parts or not relative.parts:
         raise CaptureError(
-            f"shard {shown(shard)!r} is not a path below the folder of the index; put all shards there", file=index.file
+            f"shard {brief(shown(shard))!r} is not a path below the folder of the index; put all shards there",
+            file=index.file,
         )
     path = folder / relative
     if not os.path.lexists(path):
-        raise CaptureError(f"shard {shown(shard)} is missing; fetch the whole set", file=index.file)
+        raise CaptureError(f"shard {brief(shown(shard))} is missing; fetch the whole set", file=index.file)
     return path
 
 
@@ -176,20 +196,20 @@ def open_named(
     """
     groups = _groups(tensors.tensors, scores, lengths, starts, indices)
     if groups is None:
-        raise CaptureError(f"no tensor matches {scores!r}; there are {tensors.listed()}", file=tensors.file)
+        raise CaptureError(f"no tensor matches {brief(scores)!r}; there are {tensors.listed()}", file=tensors.file)
     blocks: list[Block] = []
     all_lengths: list[torch.Tensor] = []
     first = 0
     for number, group in enumerate(groups):
         block, block_lengths = _block(tensors, group, first)
         asked = torch.tensor([-1 if k is None else k])
-        check_k(asked, None, block.width or 0, tensors.file, number)
+        check_k(asked, None, block.width or 0, block.names, number)
         if block.k_max is not None:
             check_slots(asked, None, block.k_max, block.names, number)
         blocks.append(block)
         all_lengths.append(block_lengths)
         first += block.rows
-        check_row_count(first, tensors.file, group.scores)
+        check_row_count(first, block.source.file, group.scores)
     fields = {} if k is None else {"k": torch.full((len(blocks),), k, dtype=torch.int64)}
     table = CallTable(len(blocks), fields, strings)
     joined = all_lengths[0] if len(all_lengths) == 1 else torch.cat([part.to(torch.int64) for part in all_lengths])
@@ -207,37 +227,26 @@ def _notes(blocks: list[Block], lengths: str | None) -> tuple[str, ...]:
 
 def _block(tensors: TensorSet, group: _Group, first: int) -> tuple[Block, torch.Tensor]:
     source, info = tensors.get(group.scores)
-    file = source.file
-    check_dtype(info, SCORES, file)
+    check_dtype(info, SCORES, source.file)
+
+    def bad(reason: str) -> CaptureError:
+        return CaptureError(f"shape is {shape_text(info.shape)}{reason}", file=source.file, tensor=brief(info.name))
+
     if len(info.shape) not in (1, 2):
-        raise CaptureError(
-            f"shape is {list(info.shape)}; [rows, width], or [width] for one row, is needed",
-            file=file,
-            tensor=info.name,
-        )
+        raise bad("; [rows, width], or [width] for one row, is needed")
     rows, width = (1, info.shape[0]) if len(info.shape) == 1 else (info.shape[0], info.shape[1])
     if rows == 0 or width == 0:
-        raise CaptureError(f"shape is {list(info.shape)}: there are no scores", file=file, tensor=info.name)
-    check_row_count(rows, file, info.name)
-    check_row_width(width, file, info.name)
-    names = Names(
-        tensors.file, group.lengths or "lengths", group.starts or "starts", indices=group.indices or "indices"
-    )
+        raise bad(": there are no scores; name a tensor that holds some")
+    check_row_count(rows, source.file, info.name)
+    check_row_width(width, source.file, info.name)
+    names = _names(tensors, group)
     starts = None if group.starts is None else _per_row(tensors, group.starts, rows)
     if group.lengths is not None:
         lengths = _per_row(tensors, group.lengths, rows)
     else:
         lengths = torch.full((1,), width, dtype=torch.int64).expand(rows)
     check_windows(lengths, starts, width, names, first)
-    indices_source, indices = (None, None) if group.indices is None else tensors.get(group.indices)
-    if indices is not None:
-        check_dtype(indices, INTS, file)
-        shape = indices.shape
-        if not ((len(shape) == 2 and shape[0] == rows) or (len(shape) == 1 and rows == 1)):
-            raise CaptureError(
-                f"shape is {list(shape)}; [{rows}, k] is needed for {rows} rows", file=file, tensor=indices.name
-            )
-        check_row_width(shape[-1], file, indices.name)
+    indices_source, indices = (None, None) if group.indices is None else _indices(tensors, group.indices, rows)
     block = Block(
         source=source,
         scores=info,
@@ -252,14 +261,40 @@ def _block(tensors: TensorSet, group: _Group, first: int) -> tuple[Block, torch.
     return block, lengths
 
 
+def _names(tensors: TensorSet, group: _Group) -> Names:
+    """Where the parts of one call are.
+
+    k is in no file: its messages name the scores that it is asked of. Where no lengths are named, starts are at fault.
+    """
+    lengths = group.lengths or group.starts
+    placed = {"k": group.scores, "lengths": lengths, "starts": group.starts, "indices": group.indices}
+    known = {part: name for part, name in placed.items() if name is not None}
+    return Names(tensors.file, **known, files={part: tensors.get(name)[0].file for part, name in known.items()})
+
+
+def _indices(tensors: TensorSet, name: str, rows: int) -> tuple[Source, TensorInfo]:
+    """Recorded selections, [rows, k]; of one row also [k]."""
+    source, info = tensors.get(name)
+    check_dtype(info, INTS, source.file)
+    shape = info.shape
+    if not ((len(shape) == 2 and shape[0] == rows) or (len(shape) == 1 and rows == 1)):
+        raise CaptureError(
+            f"shape is {shape_text(shape)}; [{rows}, k] is needed for {rows} rows",
+            file=source.file,
+            tensor=brief(name),
+        )
+    check_row_width(shape[-1], source.file, name)
+    return source, info
+
+
 def _per_row(tensors: TensorSet, name: str, rows: int) -> torch.Tensor:
     """Lengths or starts, [rows] or [rows, 1]; of one row also without dimensions."""
     source, info = tensors.get(name)
     check_dtype(info, INTS, source.file)
     if info.shape not in ((rows,), (rows, 1)) and not (rows == 1 and info.shape == ()):
         raise CaptureError(
-            f"shape is {list(info.shape)}; [{rows}] or [{rows}, 1] is needed for {rows} rows of scores",
+            f"shape is {shape_text(info.shape)}; [{rows}] or [{rows}, 1] is needed for {rows} rows of scores",
             file=source.file,
-            tensor=name,
+            tensor=brief(name),
         )
     return source.tensor(info)

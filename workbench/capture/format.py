@@ -10,6 +10,7 @@ JSON object in the safetensors metadata under ``topk_workbench``: ``format_versi
 * The valid scores of a row are ``length`` cells from ``start`` on; ``start + length`` is at most the row's width.
 * ``k`` is 1 or more and at most the width of the call, or of its widest row where ``width`` is unknown. A row may
   be shorter than k.
+* Every integer of a call is within ``CALL_BOUNDS``, or -1.
 * A row's recorded selection is the first k slots of its row of ``indices`` (all slots where k is unknown), relative
   to the start, each in [-1, length); slots past k are -1.
 * Without ``call`` the file holds one call.
@@ -21,7 +22,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.capture.header import strict_json
+from workbench.capture.strictjson import strict_json
+from workbench.capture.values import brief
 from workbench.errors import CaptureError
 
 METADATA_KEY = "topk_workbench"
@@ -67,6 +69,21 @@ CALL_FIELDS = {
     "max_seq_len": "host-side bound passed to the op",
 }
 
+_INT64 = 2**63 - 1
+# The least and the most that each integer of a call may be, where it is known.
+CALL_BOUNDS = {
+    "index": (0, _INT64),
+    "k": (1, MAX_WIDTH),
+    "layer": (0, _INT64),
+    "step": (0, _INT64),
+    "rank": (0, _INT64),
+    "rows": (1, _INT64),
+    "width": (1, MAX_WIDTH),
+    "stride": (1, _INT64),
+    "next_n": (1, _INT64),
+    "max_seq_len": (0, _INT64),
+}
+
 STRINGS = {
     "op": "the op, as in vllm.persistent_topk",
     "release": "package and version, as in vllm==0.26.0",
@@ -74,6 +91,7 @@ STRINGS = {
     "model": "the model served",
     "request": "the request",
 }
+_NAMES_SHOWN = 6
 SOURCE = "source"  # one more string: how the capture was made, free text
 
 
@@ -98,8 +116,11 @@ def parse_strings(text: str, file: str) -> tuple[dict[str, str | None], str | No
         )
     values = {name: _text(content.pop(name, None), name, what, file) for name in (*STRINGS, SOURCE)}
     source = values.pop(SOURCE)
-    notes = (f"metadata that is not read: {', '.join(repr(name) for name in content)}",) if content else ()
-    return values, source, notes
+    if not content:
+        return values, source, ()
+    listed = ", ".join(repr(brief(name)) for name in list(content)[:_NAMES_SHOWN])
+    more = f" and {len(content) - _NAMES_SHOWN} more" if len(content) > _NAMES_SHOWN else ""
+    return values, source, (f"metadata that is not read: {listed}{more}",)
 
 
 def dump_strings(strings: dict[str, str | None], source: str | None) -> str:

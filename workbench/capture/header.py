@@ -1,21 +1,24 @@
 """A strict reader of safetensors headers: every way in which a file can be damaged has its own message.
 
 The header decides which bytes are read later, so nothing in it is believed before it is checked, and no memory is
-taken by a size that it claims.
+taken by a size that it claims. Entries are parsed one at a time, so that text which is no header costs next to nothing.
 """
 
 from __future__ import annotations
 
-import json
-import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+from workbench.capture.strictjson import Scanner, short
+from workbench.capture.values import brief, shape_text
 from workbench.errors import CaptureError
 
 MAX_HEADER = 100_000_000
 _MAX_DIMENSION = 2**63 - 1
+_METADATA = "__metadata__"
+_ENTRY = {"dtype", "shape", "data_offsets"}
 
 # Name in the file -> (name for people, bits per element).
 DTYPES: dict[str, tuple[str, int]] = {
@@ -57,13 +60,15 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TensorInfo:
     """One tensor as the header describes it.
 
     Attributes:
         name, dtype: as in the file; ``dtype`` in words (``float32``). shape: non-negative ints.
         begin, end: its bytes, counted from the start of the file.
+
+    As a string it is short enough for a message.
     """
 
     name: str
@@ -73,7 +78,7 @@ class TensorInfo:
     end: int
 
     def __str__(self) -> str:
-        return f"{self.name!r} {self.dtype} {list(self.shape)}"
+        return f"{brief(self.name)!r} {self.dtype} {shape_text(self.shape)}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class Header:
     data_begin: int
 
 
-def read_header(read: Callable[[int, int], bytes], size: int, file: str) -> Header:
+def read_header(read: Callable[[int, int], bytearray], size: int, file: str) -> Header:
     """Read and check the header of a file of ``size`` bytes.
 
     Args:
@@ -101,7 +106,8 @@ def read_header(read: Callable[[int, int], bytes], size: int, file: str) -> Head
         raise CaptureError(f"{size} bytes are too few for a safetensors file; copy it again", file=file)
     first = read(0, min(size, 128))
     length = int.from_bytes(first[:8], "little")
-    if length > MAX_HEADER or first[8:9] not in (b"{", b""):
+    begins = len(first) == 8 or first[8:].startswith(b"{")
+    if length > MAX_HEADER or not begins:
         kind = _recognise(first)
         if kind:
             raise CaptureError(kind, file=file)
@@ -111,7 +117,7 @@ def read_header(read: Callable[[int, int], bytes], size: int, file: str) -> Head
             f"{MAX_HEADER} is the most",
             file=file,
         )
-    if first[8:9] not in (b"{", b""):  # before a header of many megabytes is read
+    if not begins:  # before a header of many megabytes is read
         raise CaptureError("not a safetensors file: its header does not begin with '{'", file=file)
     if 8 + length > size:
         raise CaptureError(
@@ -120,7 +126,7 @@ def read_header(read: Callable[[int, int], bytes], size: int, file: str) -> Head
     return _check(read(8, length), size - 8 - length, 8 + length, file)
 
 
-def _recognise(first: bytes) -> str | None:
+def _recognise(first: bytearray) -> str | None:
     """One sentence about a well-known kind of file that is not safetensors; ``None`` if it is not known."""
     if first.startswith(b"PK\x03\x04"):
         name = first[30 : 30 + int.from_bytes(first[26:28], "little")]
@@ -132,85 +138,74 @@ def _recognise(first: bytes) -> str | None:
     for magic, kind, cure in _MAGIC:
         if first.startswith(magic):
             return f"this is {kind}; only safetensors is read: {cure}"
-    if first.lstrip()[:1] in (b"{", b"["):
+    if first.lstrip().startswith((b"{", b"[")):
         return "this is a JSON file; only safetensors is read (a sharded set is opened by its *.safetensors.index.json)"
     return None
 
 
-def strict_json(text: bytes | str, what: str, file: str) -> Any:
-    """Parse JSON with no duplicate names, no NaN, no infinity and no text that cannot be printed (lone surrogates).
-
-    Raises:
-        CaptureError: it is none; ``what`` names it in the message.
-    """
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, value in items:
-            if name in found:
-                raise CaptureError(f"{what} names {_short(name)} twice; write the file again", file=file)
-            found[name] = value
-        if surrogates:
-            for part in (*found, *found.values()):
-                if isinstance(part, str):
-                    part.encode("utf-8")
-        return found
-
-    def constant(name: str) -> Any:
-        raise ValueError(f"{name} is not JSON")
-
-    try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8")
-        surrogates = "\\ud" in text.lower()
-        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
-    except UnicodeError as error:
-        raise CaptureError(
-            f"{what} is not UTF-8 text ({getattr(error, 'reason', error)}); write the file again", file=file
-        ) from None
-    except json.JSONDecodeError as error:
-        raise CaptureError(
-            f"{what} is not JSON: {error.msg} at character {error.pos}; write the file again", file=file
-        ) from None
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
-        raise CaptureError(f"{what} is not usable JSON: {reason}; write the file again", file=file) from None
-
-
-def _check(text: bytes, data_size: int, data_begin: int, file: str) -> Header:
+def _check(text: bytearray, data_size: int, data_begin: int, file: str) -> Header:
     if not text.startswith(b"{"):
         raise CaptureError("not a safetensors file: its header does not begin with '{'", file=file)
-    content = strict_json(text, "the header", file)
-    metadata = _metadata(content.pop("__metadata__", {}), file)
-    tensors = [_tensor(name, entry, data_size, data_begin, file) for name, entry in content.items()]
-    tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
+    found: dict[str, TensorInfo] = {}
+    metadata: dict[str, str] | None = None
+    scan = Scanner(text, b'"data_offsets"', "the header", file)
+    more = scan.open()
+    while more:
+        name = scan.key()
+        if name in found or (name == _METADATA and metadata is not None):
+            raise CaptureError(f"the header names {brief(name)!r} twice; write the file again", file=file)
+        if name == _METADATA:
+            metadata = _metadata(scan, file)
+        else:
+            found[name] = _tensor(name, scan.flat(name), data_size, data_begin, file)
+        more = scan.more()
+    scan.end()
+    tensors = list(found.values())
+    tensors.sort(key=attrgetter("end"))  # twice, since a pair as the key would cost as much memory as the tensors
+    tensors.sort(key=attrgetter("begin"))
     _tile(tensors, data_begin, data_begin + data_size, file)
-    return Header({tensor.name: tensor for tensor in tensors}, metadata, data_begin)
+    return Header({tensor.name: tensor for tensor in tensors}, metadata or {}, data_begin)
 
 
-def _metadata(entry: Any, file: str) -> dict[str, str]:
-    if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
-        raise CaptureError("__metadata__ must map strings to strings; write the file again", file=file)
-    return entry
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_DIMENSION
-
-
-def _tensor(name: str, entry: Any, data_size: int, data_begin: int, file: str) -> TensorInfo:
+def _metadata(scan: Scanner, file: str) -> dict[str, str]:
     def bad(reason: str) -> CaptureError:
-        return CaptureError(f"{reason}; write the file again", file=file, tensor=name)
+        return CaptureError(f"{reason}; write the file again", file=file)
 
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise bad("its header entry must hold dtype, shape and data_offsets, and nothing else")
+    found: dict[str, str] = {}
+    if not scan.at_object():
+        raise bad("__metadata__ must map strings to strings")
+    more = scan.open()
+    while more:
+        name = scan.key()
+        value = scan.string()
+        if value is None:
+            raise bad("__metadata__ must map strings to strings")
+        if name in found:
+            raise bad(f"__metadata__ names {brief(name)!r} twice")
+        found[name] = value
+        more = scan.more()
+    return found
+
+
+def _are_sizes(values: Any) -> bool:
+    """Whether this is a list of non-negative integers of 63 bits."""
+    # of the very type int, since a bool is none
+    return isinstance(values, list) and all(type(value) is int and 0 <= value <= _MAX_DIMENSION for value in values)
+
+
+def _tensor(name: str, entry: dict[str, Any] | None, data_size: int, data_begin: int, file: str) -> TensorInfo:
+    def bad(reason: str) -> CaptureError:
+        return CaptureError(f"{reason}; write the file again", file=file, tensor=brief(name))
+
+    if entry is None or entry.keys() != _ENTRY:
+        raise bad("its header entry must hold dtype, shape and data_offsets, and nothing else, in at most 4096 bytes")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise bad(f"unknown dtype {_short(dtype)}")
-    if not isinstance(shape, list) or not all(_is_size(extent) for extent in shape):
-        raise bad(f"shape {_short(shape)} is not a list of non-negative integers")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_is_size(offset) for offset in offsets):
-        raise bad(f"data_offsets {_short(offsets)} are not two non-negative integers")
+        raise bad(f"unknown dtype {short(dtype)}")
+    if not _are_sizes(shape):
+        raise bad(f"shape {short(shape)} is not a list of non-negative integers")
+    if not _are_sizes(offsets) or len(offsets) != 2:
+        raise bad(f"data_offsets {short(offsets)} are not two non-negative integers")
     begin, end = offsets
     if end < begin:
         raise bad(f"data_offsets [{begin}, {end}] run backwards")
@@ -218,12 +213,12 @@ def _tensor(name: str, entry: Any, data_size: int, data_begin: int, file: str) -
         raise CaptureError(
             f"the file is cut short: the tensor ends at data byte {end}, the data at {data_size}; copy it again",
             file=file,
-            tensor=name,
+            tensor=brief(name),
         )
     words, bits = DTYPES[dtype]
     needed = _count(shape) * bits
     if needed != 8 * (end - begin):
-        raise bad(f"{end - begin} bytes do not make {dtype} of shape {_short(shape)}")
+        raise bad(f"{end - begin} bytes do not make {dtype} of shape {short(shape)}")
     return TensorInfo(name, words, tuple(shape), data_begin + begin, data_begin + end)
 
 
@@ -241,23 +236,20 @@ def _count(shape: list[int]) -> int:
 
 def _tile(tensors: list[TensorInfo], begin: int, end: int, file: str) -> None:
     """Tensors must cover the data exactly: bytes that belong to two tensors or to none mean a damaged file."""
-    previous = None
+    previous = ""
     for tensor in tensors:
         if tensor.begin < begin:
             raise CaptureError(
-                f"its bytes overlap those of {previous!r}; write the file again", file=file, tensor=tensor.name
+                f"its bytes overlap those of {brief(previous)!r}; write the file again",
+                file=file,
+                tensor=brief(tensor.name),
             )
         if tensor.begin > begin:
             raise CaptureError(
                 f"{tensor.begin - begin} bytes before it belong to no tensor; write the file again",
                 file=file,
-                tensor=tensor.name,
+                tensor=brief(tensor.name),
             )
         begin, previous = tensor.end, tensor.name
     if begin != end:
         raise CaptureError(f"{end - begin} bytes after the last tensor belong to none; copy the file again", file=file)
-
-
-def _short(value: Any) -> str:
-    """A value of any size and depth in a few words."""
-    return reprlib.repr(value)

@@ -6,16 +6,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from workbench.capture.capture import Capture, file_info
-from workbench.capture.foreign import INDEX_SUFFIX, TensorSet, natural, open_named, open_sharded, open_single
-from workbench.capture.format import METADATA_KEY, STRINGS, parse_strings
+from workbench.capture.foreign import INDEX_SUFFIX, TensorSet, open_named, open_sharded, open_single
+from workbench.capture.format import CALL_BOUNDS, METADATA_KEY, STRINGS, parse_strings
 from workbench.capture.store import CallTable
 from workbench.capture.stored import open_stored
+from workbench.capture.values import brief, check_text, path_text, whole
 from workbench.errors import CaptureError, UsageError
 
 
 def open_capture(
-    path: str | os.PathLike[str],
+    path: str | bytes | os.PathLike[str],
     *,
     scores: str | None = None,
     lengths: str | None = None,
@@ -29,7 +32,8 @@ def open_capture(
     """Open a capture; scores are read row by row, later.
 
     Args:
-        path: a ``.safetensors`` file, or the ``*.safetensors.index.json`` of a sharded set.
+        path: a ``.safetensors`` file, or the ``*.safetensors.index.json`` of a sharded set; bytes name a file as they
+            do everywhere in Python.
         scores: names the scores tensor of a foreign file, [rows, width] or [width] for one row. One ``*`` matches
             many tensors, each one call, in natural order; the text that it matches fills the ``*`` of the others.
         lengths: names the valid lengths, [rows] or [rows, 1], int32 or int64. Without it every row is taken at its
@@ -42,16 +46,19 @@ def open_capture(
         CaptureError: no such file, or one that is damaged or holds what no capture can hold.
         UsageError: arguments that cannot be understood.
     """
-    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
-        raise UsageError(f"k is {k!r}; an integer of 1 or more is needed")
-    for name, text in {"op": op, "release": release, "device": device}.items():
-        if text is not None and not isinstance(text, str):
-            raise UsageError(f"{name} is {text!r}; a string is needed")
+    try:
+        k = None if k is None else whole(k, "k", *CALL_BOUNDS["k"])
+        texts = {"scores": scores, "lengths": lengths, "starts": starts, "indices": indices}
+        for name, text in {**texts, "op": op, "release": release, "device": device}.items():
+            if text is not None:
+                check_text(text, name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if scores is None and not (lengths is None and starts is None and indices is None):
         raise UsageError("tensors of a foreign file are named, but not its scores; name them too (scores=, --scores)")
     given = {"k": k, "op": op, "release": release, "device": device}
     given = {name: value for name, value in given.items() if value is not None}
-    tensors = open_sharded(path) if os.fspath(path).endswith(INDEX_SUFFIX) else open_single(path)
+    tensors = _open(path)
     try:
         if scores is not None:
             return _foreign(tensors, (scores, lengths, starts, indices), given)
@@ -61,18 +68,21 @@ def open_capture(
         raise
 
 
-def list_tensors(path: str | os.PathLike[str]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+def list_tensors(path: str | bytes | os.PathLike[str]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
     """(name, dtype, shape) of all tensors of a safetensors file or set, in natural order; for choosing among them.
 
     Raises:
         CaptureError: no such file, or a damaged one.
     """
-    tensors = open_sharded(path) if os.fspath(path).endswith(INDEX_SUFFIX) else open_single(path)
+    tensors = _open(path)
     try:
-        infos = [tensors.tensors[name][1] for name in sorted(tensors.tensors, key=natural)]
-        return tuple((info.name, info.dtype, info.shape) for info in infos)
+        return tuple((info.name, info.dtype, info.shape) for info in tensors.in_order())
     finally:
         tensors.close()
+
+
+def _open(path: str | bytes | os.PathLike[str]) -> TensorSet:
+    return open_sharded(path) if path_text(path).endswith(INDEX_SUFFIX) else open_single(path)
 
 
 def short_name(path: str | os.PathLike[str]) -> str:
@@ -92,8 +102,7 @@ def _foreign(
     strings = {name: given.get(name) for name in STRINGS}
     store, notes = open_named(tensors, *names, given.get("k"), strings)  # type: ignore[arg-type]
     opened = tensors.sources[0]
-    infos = [tensors.tensors[name][1] for name in sorted(tensors.tensors, key=natural)]
-    info = file_info(store, infos, path=opened.file, format="foreign", strings=strings, notes=notes)
+    info = file_info(store, tensors.in_order(), path=opened.file, format="foreign", strings=strings, notes=notes)
     return Capture(store, info, name=short_name(opened.path), path=opened.path, sources=tensors.sources)
 
 
@@ -127,11 +136,11 @@ def _differences(table: CallTable, given: Mapping[str, object]) -> tuple[str, ..
     for name, value in given.items():
         if name == "k":
             known = table.fields.get("k")
-            other = [] if known is None else sorted(set(known.tolist()) - {-1, value})
+            other = [] if known is None else [k for k in np.unique(known.numpy()).tolist() if k not in (-1, value)]
             said = ", ".join(str(k) for k in other[:6]) + (", …" if len(other) > 6 else "")
         else:
             text = table.strings.get(name)
-            said = "" if text is None or text == value else text
+            said = "" if text is None or text == value else brief(text)
         if said:
             recorded = "; recorded selections stay those of the capture" if name == "k" else ""
             notes.append(f"{name} is {value} as given; the capture says {said}{recorded}")

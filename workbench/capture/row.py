@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from workbench.capture.format import CALL_BOUNDS, MAX_WIDTH, STRINGS
+from workbench.capture.values import brief, check_text, described, kind_of, shape_text, whole
 from workbench.errors import CaptureError
 
 SCORE_DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+_INTS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Call:
         max_seq_len: the host-side bound passed to the op.
         layer, step, rank: where in the model and the run the call happened.
         op, release, device, model, request: strings as in ``vllm.persistent_topk``, ``vllm==0.26.0``, ``h200``.
+
+    Raises:
+        CaptureError: a number that is no integer (of Python or NumPy) within ``CALL_BOUNDS``, a string that is none.
     """
 
     index: int = 0
@@ -42,6 +48,20 @@ class Call:
     model: str | None = None
     request: str | None = None
 
+    def __post_init__(self) -> None:
+        fields = vars(self)
+        try:
+            for name, (least, most) in CALL_BOUNDS.items():
+                value = fields[name]
+                # a capture of millions of calls holds nothing but such ints
+                if not (type(value) is int and least <= value <= most) and (value is not None or name == "index"):
+                    fields[name] = whole(value, name, least, most)
+            for name in STRINGS:
+                if fields[name] is not None:
+                    check_text(fields[name], name)
+        except ValueError as error:
+            raise CaptureError(str(error)) from None
+
 
 @dataclass(frozen=True, eq=False)
 class Row:
@@ -58,7 +78,7 @@ class Row:
         capture: name of the capture, for messages and reports.
 
     Raises:
-        CaptureError: a dtype or shape that is not a row's, or a window that leaves the row.
+        CaptureError: a type, dtype or shape that is not a row's, or a window that leaves the row.
     """
 
     scores: torch.Tensor
@@ -71,20 +91,52 @@ class Row:
     capture: str = ""
 
     def __post_init__(self) -> None:
-        def bad(reason: str, tensor: str) -> CaptureError:
-            return CaptureError(reason, file=self.capture or None, tensor=tensor, row=self.index)
-
-        if self.scores.dtype not in SCORE_DTYPES:
-            raise bad(f"scores are {self.scores.dtype}; float32, bfloat16 or float16 is needed", "scores")
-        if self.scores.dim() != 1:
-            raise bad(f"a row is one-dimensional, not of shape {list(self.scores.shape)}", "scores")
+        fields = vars(self)  # integers of NumPy become ints
+        try:
+            check_text(self.capture, "capture")
+            fields["index"] = whole(self.index, "index", 0, CALL_BOUNDS["index"][1])
+        except ValueError as error:
+            raise CaptureError(str(error)) from None
+        self._check_scores()
+        for name, tensor in (("length", "lengths"), ("start", "starts")):
+            try:
+                fields[name] = whole(fields[name], name, 0, MAX_WIDTH)
+            except ValueError as error:
+                raise self._bad(str(error), tensor) from None
         width = self.scores.numel()
-        if self.start < 0:
-            raise bad(f"start {self.start} is negative", "starts")
-        if self.length < 0:
-            raise bad(f"length {self.length} is negative", "lengths")
         if self.start + self.length > width:
-            raise bad(f"start {self.start} + length {self.length} is past the row width {width}", "lengths")
+            raise self._bad(f"start {self.start} + length {self.length} is past the row width {width}", "lengths")
+        if not isinstance(self.call, Call):
+            raise self._bad(f"call is {described(self.call)}; a Call is needed", "call")
+        if self.indices is not None:
+            self._check_vector(self.indices, "indices", (torch.int32,), "int32 [k]")
+        if self.batch is not None:
+            self._check_vector(self.batch, "batch", _INTS, "integers [rows]")
+
+    def _bad(self, reason: str, tensor: str) -> CaptureError:
+        return CaptureError(reason, file=brief(self.capture) or None, tensor=tensor, row=self.index)
+
+    def _check_scores(self) -> None:
+        scores = self.scores
+        if not isinstance(scores, torch.Tensor):
+            raise self._bad(f"scores are {kind_of(scores)}; a torch tensor is needed", "scores")
+        if scores.dtype not in SCORE_DTYPES:
+            raise self._bad(f"scores are {scores.dtype}; float32, bfloat16 or float16 is needed", "scores")
+        if scores.layout is not torch.strided or scores.is_meta:
+            kind = "without values (meta)" if scores.is_meta else f"of layout {scores.layout}"
+            raise self._bad(f"scores are {kind}; a dense tensor with values is needed", "scores")
+        if scores.dim() != 1:
+            raise self._bad(f"a row is one-dimensional, not of shape {shape_text(scores.shape)}", "scores")
+        if scores.numel() > MAX_WIDTH:
+            raise self._bad(
+                f"a row of {scores.numel()} is wider than {MAX_WIDTH}, the most that int32 indices address", "scores"
+            )
+
+    def _check_vector(self, values: object, name: str, dtypes: tuple[torch.dtype, ...], needed: str) -> None:
+        if not isinstance(values, torch.Tensor):
+            raise self._bad(f"{name} are {kind_of(values)}; a torch tensor, {needed}, is needed", name)
+        if values.dtype not in dtypes or values.dim() != 1 or values.layout is not torch.strided:
+            raise self._bad(f"{name} are {values.dtype} {shape_text(values.shape)}; {needed} is needed", name)
 
     @property
     def valid(self) -> torch.Tensor:
@@ -102,5 +154,9 @@ class Row:
         return self.call.k
 
     def with_call(self, **changes: object) -> Row:
-        """The same row under a call with some fields replaced, as in ``row.with_call(k=512)``."""
+        """The same row under a call with some fields replaced, as in ``row.with_call(k=512)``.
+
+        Raises:
+            CaptureError: a value that the call cannot have.
+        """
         return replace(self, call=replace(self.call, **changes))  # type: ignore[arg-type]

@@ -16,6 +16,8 @@ from pathlib import Path
 import torch
 
 from workbench.capture.header import Header, TensorInfo, read_header
+from workbench.capture.values import brief, path_text
+from workbench.capture.values import shown as shown
 from workbench.errors import CaptureError
 
 DIGEST_WHOLE = 64 * 2**20
@@ -32,11 +34,6 @@ TORCH_DTYPES = {
 }
 
 
-def shown(path: str | os.PathLike[str]) -> str:
-    """A path as text on one line."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in os.fspath(path))
-
-
 class Source:
     """An open regular file with a checked safetensors header.
 
@@ -49,8 +46,8 @@ class Source:
 
     header: Header
 
-    def __init__(self, path: str | os.PathLike[str], *, header: bool = True) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | bytes | os.PathLike[str], *, header: bool = True) -> None:
+        self.path = Path(path_text(path))
         self.file = shown(path)
         self._fd = -1
         self._lock = threading.Lock()
@@ -69,11 +66,11 @@ class Source:
             self.close()
             raise
 
-    def read(self, begin: int, count: int) -> bytes:
+    def read(self, begin: int, count: int) -> bytearray:
         """``count`` bytes from ``begin`` on."""
         buffer = bytearray(count)
         self._fill(memoryview(buffer), begin)
-        return bytes(buffer)
+        return buffer
 
     def tensor(self, info: TensorInfo, first: int = 0, count: int | None = None) -> torch.Tensor:
         """``count`` elements of a tensor from element ``first`` on (by default all the rest), flat, as a new tensor."""
@@ -86,7 +83,9 @@ class Source:
         try:
             buffer = torch.empty(end - begin, dtype=torch.uint8)
         except RuntimeError:  # how torch says that memory is short
-            raise CaptureError(f"{end - begin} bytes do not fit in memory", file=self.file, tensor=info.name) from None
+            raise CaptureError(
+                f"{end - begin} bytes do not fit in memory", file=self.file, tensor=brief(info.name)
+            ) from None
         if buffer.numel():
             self._fill(buffer.numpy().data, begin)
         return buffer.view(dtype)

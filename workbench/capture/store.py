@@ -46,6 +46,18 @@ class Store(Protocol):
     def call_of(self, row: int) -> int: ...
     def call(self, number: int) -> Call: ...
     def rows_of(self, number: int) -> Sequence[int]: ...
+    def call_numbers(self) -> torch.Tensor:
+        """The call of every row, int64 [rows]; not to be written to."""
+        ...
+
+    def widths(self) -> torch.Tensor:
+        """The cells of every row, int64 [rows]; not to be written to."""
+        ...
+
+    def field(self, name: str) -> torch.Tensor | None:
+        """One integer of every call, int32 or int64 [calls], -1 = unknown; ``None`` if unknown for all."""
+        ...
+
     def read_others(self) -> None:
         """Read what no row reads, to raise if it cannot be read."""
         ...
@@ -84,6 +96,12 @@ class RowGroups:
     def call_of(self, row: int) -> int:
         """The call of a row."""
         return 0 if self._call is None else int(self._call[row])
+
+    def numbers(self) -> torch.Tensor:
+        """The call of every row, int64 [rows]."""
+        if self._call is None:
+            return torch.zeros(1, dtype=torch.int64).expand(self._rows)
+        return self._call.to(torch.int64)
 
     def rows_of(self, number: int) -> Sequence[int]:
         """The rows of a call: a range where they lie together, else a list."""
@@ -130,6 +148,12 @@ class Block:
             return row * self.width, self.width
         begin = int(self.offsets[row])
         return begin, int(self.offsets[row + 1]) - begin
+
+    def widths(self) -> torch.Tensor:
+        """The cells of every row, int64 [rows]."""
+        if self.offsets is None:
+            return torch.tensor([self.width], dtype=torch.int64).expand(self.rows)
+        return self.offsets[1:] - self.offsets[:-1]
 
 
 class FileStore:
@@ -197,6 +221,18 @@ class FileStore:
         block = self.blocks[number]
         return range(block.first, block.first + block.rows)
 
+    def call_numbers(self) -> torch.Tensor:
+        if self._groups is not None:
+            return self._groups.numbers()
+        return torch.repeat_interleave(torch.tensor([block.rows for block in self.blocks]))
+
+    def widths(self) -> torch.Tensor:
+        parts = [block.widths() for block in self.blocks]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def field(self, name: str) -> torch.Tensor | None:
+        return self.table.fields.get(name)
+
     def read_others(self) -> None:
         read = {(block.source, block.scores.name) for block in self.blocks}
         read |= {(block.indices_source or block.source, block.indices.name) for block in self.blocks if block.indices}
@@ -246,6 +282,16 @@ class MemoryStore:
 
     def rows_of(self, number: int) -> Sequence[int]:
         return self._groups.rows_of(number)
+
+    def call_numbers(self) -> torch.Tensor:
+        return self._groups.numbers()
+
+    def widths(self) -> torch.Tensor:
+        return torch.tensor([row.scores.numel() for row in self._rows_given], dtype=torch.int64)
+
+    def field(self, name: str) -> torch.Tensor | None:
+        values = [getattr(call, name) for call in self._calls]
+        return torch.tensor([-1 if value is None else value for value in values], dtype=torch.int64)
 
     def read_others(self) -> None:
         """There is nothing else."""

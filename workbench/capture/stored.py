@@ -18,6 +18,7 @@ from workbench.capture.format import CALL_FIELDS, INTS, MAX_ROWS, MAX_WIDTH, TEN
 from workbench.capture.header import TensorInfo
 from workbench.capture.source import Source
 from workbench.capture.store import Block, CallTable, FileStore, RowGroups
+from workbench.capture.values import brief, shape_text
 from workbench.errors import CaptureError
 
 
@@ -42,7 +43,7 @@ def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -
     if offsets is None:
         if len(scores.shape) != 2 or scores.shape[0] != rows:
             raise CaptureError(
-                f"scores are of shape {list(scores.shape)}; [{rows}, width] is needed for {rows} lengths, "
+                f"scores are of shape {shape_text(scores.shape)}; [{rows}, width] is needed for {rows} lengths, "
                 "or [total] with offsets",
                 file=file,
                 tensor="scores",
@@ -65,12 +66,14 @@ def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -
     unknown = torch.full((1,), -1).expand(table.calls)
     recorded_k = table.fields.get("k", unknown)
     asked = recorded_k if k is None else torch.full((1,), k).expand(table.calls)
-    check_k(asked, table.fields.get("width"), widest_per_call(widths, call, table.calls), file)
+    check_k(asked, table.fields.get("width"), widest_per_call(widths, call, table.calls), names)
     indices = found["indices"]
     if indices is not None:
         if len(indices.shape) != 2 or indices.shape[0] != rows:
             raise CaptureError(
-                f"indices are of shape {list(indices.shape)}; [{rows}, k_max] is needed", file=file, tensor="indices"
+                f"indices are of shape {shape_text(indices.shape)}; [{rows}, k_max] is needed",
+                file=file,
+                tensor="indices",
             )
         check_row_width(indices.shape[1], file, "indices")
         check_slots(recorded_k, call, indices.shape[1], names)
@@ -92,7 +95,7 @@ def check_row_count(rows: int, file: str, tensor: str) -> None:
     """Refuse more rows (or calls) than can be kept track of."""
     if rows > MAX_ROWS:
         raise CaptureError(
-            f"{rows} are more than the {MAX_ROWS} that one capture may hold; split it", file=file, tensor=tensor
+            f"{rows} are more than the {MAX_ROWS} that one capture may hold; split it", file=file, tensor=brief(tensor)
         )
 
 
@@ -101,14 +104,18 @@ def check_row_width(widths: torch.Tensor | int, file: str, tensor: str) -> None:
     width = widths if isinstance(widths, int) else int(widths.max())
     if width > MAX_WIDTH:
         raise CaptureError(
-            f"a row of {width} is wider than {MAX_WIDTH}, the most that int32 indices address", file=file, tensor=tensor
+            f"a row of {width} is wider than {MAX_WIDTH}, the most that int32 indices address",
+            file=file,
+            tensor=brief(tensor),
         )
 
 
 def check_dtype(info: TensorInfo, dtypes: tuple[str, ...], file: str) -> None:
     """Refuse a tensor of another dtype; nothing is converted."""
     if info.dtype not in dtypes:
-        raise CaptureError(f"dtype is {info.dtype}; {' or '.join(dtypes)} is needed", file=file, tensor=info.name)
+        raise CaptureError(
+            f"dtype is {info.dtype}; {' or '.join(dtypes)} is needed", file=file, tensor=brief(info.name)
+        )
 
 
 def _checked(source: Source, name: str, dtypes: tuple[str, ...], required: bool) -> TensorInfo | None:
@@ -124,7 +131,7 @@ def _checked(source: Source, name: str, dtypes: tuple[str, ...], required: bool)
 def _vector(info: TensorInfo, extent: int | None, file: str) -> int:
     if len(info.shape) != 1 or (extent is not None and info.shape[0] != extent):
         needed = "one dimension" if extent is None else f"[{extent}]"
-        raise CaptureError(f"shape is {list(info.shape)}; {needed} is needed", file=file, tensor=info.name)
+        raise CaptureError(f"shape is {shape_text(info.shape)}; {needed} is needed", file=file, tensor=info.name)
     return info.shape[0]
 
 
@@ -144,7 +151,9 @@ def _offsets(source: Source, scores: TensorInfo, offsets: TensorInfo | None, row
         return None
     if len(scores.shape) != 1:
         raise CaptureError(
-            f"offsets go with scores [total], not with scores {list(scores.shape)}", file=source.file, tensor="offsets"
+            f"offsets go with scores [total], not with scores {shape_text(scores.shape)}",
+            file=source.file,
+            tensor="offsets",
         )
     return _read_vector(source, offsets, rows + 1)
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import BinaryIO
 import torch
 
 from workbench.capture.capture import Capture, CaptureInfo, check_memory_row
+from workbench.capture.foreign import INDEX_SUFFIX
 from workbench.capture.format import CALL_FIELDS, METADATA_KEY, STRINGS, dump_strings
 from workbench.capture.opening import open_capture
 from workbench.capture.row import Call, Row
-from workbench.capture.source import shown
+from workbench.capture.values import check_text, path_text, shown
 from workbench.errors import CaptureError, UsageError
 
 _NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int32": "I32", "int64": "I64"}
@@ -26,7 +28,7 @@ _INT32 = 2**31 - 1
 
 
 def write_capture(
-    path: str | os.PathLike[str],
+    path: str | bytes | os.PathLike[str],
     rows: Iterable[Row] | Capture,
     *,
     op: str | None = None,
@@ -55,13 +57,13 @@ def write_capture(
 
     Raises:
         CaptureError: no rows, rows that one file cannot hold without loss, or a file that cannot be written.
-        UsageError: the file is there already, or a string is none.
+        UsageError: the file is there already, is no regular file, or would be read as something else; a string is none.
     """
-    target = Path(path)
+    target = Path(path_text(path))
     file = shown(path)
     capture = rows if isinstance(rows, Capture) else Capture.from_rows(rows, name="rows to write")
     given = {"op": op, "release": release, "device": device, "model": model, "request": request}
-    _check_text({**given, "source": source})
+    _check_texts({**given, "source": source})
     _check_target(target, file, overwrite)
     plan = _plan(capture, given, capture.info.source if source is None else source)
     target = Path(os.path.realpath(target))  # a link stays a link to the new content
@@ -113,28 +115,40 @@ class _Plan:
         return len(text).to_bytes(8, "little") + text
 
 
-def _check_text(strings: dict[str, str | None]) -> None:
+def _check_texts(strings: dict[str, str | None]) -> None:
     for name, value in strings.items():
-        if value is None:
-            continue
-        if not isinstance(value, str):
-            raise UsageError(f"{name} is {value!r}; a string is needed")
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise UsageError(f"{name} {value!r} is not text that can be stored as UTF-8") from None
+        if value is not None:
+            try:
+                check_text(value, name)
+            except ValueError as error:
+                raise UsageError(str(error)) from None
 
 
 def _check_target(target: Path, file: str, overwrite: bool) -> None:
     try:
-        if target.is_dir():
+        for name in (target.name, Path(os.path.realpath(target)).name):
+            if name.endswith(INDEX_SUFFIX):
+                raise UsageError(f"{file}: *{INDEX_SUFFIX} names the index of a sharded set; use *.safetensors")
+        mode = _mode(target)
+        if mode is not None and stat.S_ISDIR(mode):
             raise UsageError(f"{file}: this is a folder; name a file in it")
+        if mode is not None and not stat.S_ISREG(mode):
+            raise UsageError(f"{file}: this is a pipe, socket or device, and no regular file; choose another name")
         if os.path.lexists(target) and not overwrite:
             raise UsageError(f"{file}: the file is there already; choose another name or allow overwriting")
         if not target.parent.is_dir():
             raise UsageError(f"{file}: its folder does not exist; make it first")
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: not a path that can be written: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{file}: not a path that can be written: {reason}") from None
+
+
+def _mode(target: Path) -> int | None:
+    """What a path leads to, through links; ``None`` if to nothing yet."""
+    try:
+        return target.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _plan(capture: Capture, given: dict[str, str | None], source: str | None) -> _Plan:
@@ -142,7 +156,7 @@ def _plan(capture: Capture, given: dict[str, str | None], source: str | None) ->
     count = len(capture)
     calls = list(capture.calls)
     strings = {name: _common(calls, name, given[name], capture) for name in STRINGS}
-    _check_text(strings)
+    _check_texts(strings)
     for row in capture if capture.info.format == "memory" else ():
         check_memory_row(row)
         if row.dtype != capture[0].dtype:
@@ -168,11 +182,6 @@ def _plan(capture: Capture, given: dict[str, str | None], source: str | None) ->
         ints["call"] = torch.tensor([capture.call_of(row) for row in range(count)], dtype=torch.int32)
     for name in CALL_FIELDS:
         values = [getattr(call, name) for call in calls]
-        for number, value in enumerate(values):
-            if value is not None and not 0 <= value < 2**63:
-                raise CaptureError(
-                    f"{name} is {value}; it must not be negative", file=capture.name, tensor=name, call=number
-                )
         # k says how many calls there are even where nothing is known of them
         if any(value is not None for value in values) or (name == "k" and len(calls) > 1):
             stored = [-1 if value is None else value for value in values]
@@ -286,6 +295,7 @@ def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> Cap
 
 def _publish(temporary: Path, target: Path, file: str, overwrite: bool) -> None:
     if overwrite:
+        _check_target(target, file, overwrite)  # another program may have made a pipe of it meanwhile
         temporary.replace(target)
     else:
         try:

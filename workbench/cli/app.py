@@ -58,6 +58,8 @@ def app(
 
 
 def _existing(path: str) -> str:
+    if not path:
+        raise UsageError("a path is empty; name a capture or a folder, . for the current one")
     try:
         found = Path(path).exists()
     except (OSError, ValueError) as error:

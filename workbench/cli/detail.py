@@ -7,14 +7,17 @@ from dataclasses import asdict
 
 from workbench.analysis.diff import DiffEntry, value_diff
 from workbench.analysis.risk import Risk
+from workbench.cli.layout import Column
+from workbench.cli.order import order_unreliable
 from workbench.cli.route import print_route
-from workbench.cli.tables import NONE, UNKNOWN, Column, counted, lines, number, say, score, table
+from workbench.cli.tables import NONE, UNKNOWN, counted, lines, named, number, print_refusals, say, score, table
+from workbench.paths.routing import Route
 from workbench.runs.inspect import Inspection, damage
-from workbench.runs.report import Result
+from workbench.runs.report import Line, Result
 from workbench.runs.sentence import finding
 
 VALUES_SHOWN = 10
-NOTABLE_CORRELATION = 0.5
+REACHED = "→"
 
 
 def document(inspection: Inspection) -> dict[str, object]:
@@ -81,21 +84,34 @@ def _print_selections(inspection: Inspection) -> None:
             for line in ran
         ]
         table(columns, rows, title="Selections")
+    taken = {(risk.path, risk.variant) for risk in inspection.census if not risk.refused}
     refused = [result.line for result in inspection.every if result.line.refused is not None]
-    if refused:
-        say("Not run", "bold")
-        lines(f"{line.path or line.op or line.engine} ({line.engine}): {line.refused}" for line in refused)
-        say("")
+    # What the path itself refuses stands below the census.
+    print_refusals(
+        (
+            (_who(line), line.row, line.refused or "")
+            for line in refused
+            if line.path is None or line.engine == "recorded" or (line.path, line.variant) in taken
+        ),
+        several=False,
+    )
+
+
+def _who(line: Line) -> str:
+    if line.engine == "recorded":
+        return "the recorded selection"
+    return named(line.path, line.variant) or line.op or "the op"
 
 
 def _print_census(inspection: Inspection) -> None:
-    reached = inspection.route.path if inspection.route is not None else None
+    taking = [risk for risk in inspection.census if not risk.refused]
+    reached = [risk for risk in taking if _reached(risk, inspection.route)]
     columns = [
+        *([Column("", "word")] if reached else []),
         Column("path", "word"),
-        Column("this\nrow", "word"),
         Column("population"),
         Column("capacity"),
-        Column("fill"),
+        Column("dropped"),
         Column("need"),
         Column("risk", "word"),
         Column("p_clean"),
@@ -104,49 +120,67 @@ def _print_census(inspection: Inspection) -> None:
     ]
     rows = [
         (
-            risk.path,
-            "refused" if risk.refused else "reached" if risk.path == reached else "taken",
+            *([REACHED if risk in reached else ""] if reached else []),
+            named(risk.path, risk.variant),
             risk.population,
             risk.capacity,
-            _fill(risk),
+            _dropped(risk),
             risk.need,
-            risk.level or (NONE if risk.refused else UNKNOWN),
+            risk.level or UNKNOWN,
             # A chance that some order has is not 0, only too small for a float64.
             "<1e-300" if risk.p_clean == 0 and risk.least_missing == 0 else number(risk.p_clean, 3),
             number(risk.expected_missing),
             NONE if risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
         )
-        for risk in inspection.census
+        for risk in taking
     ]
-    table(columns, rows, title="Census: every path as released (stock)")
-    said = {result.line.path for result in inspection.every if result.line.refused is not None}
-    remarks = _remarks(inspection.census, said)
+    title = "Census: risk on every path that takes this row"
+    table(columns, rows, title=f"{title} ({REACHED} the one it reaches)" if reached else title)
+    remarks = _remarks(taking)
     if remarks:
         lines(remarks, indent="")
         say("")
+    refusing = [risk for risk in inspection.census if risk.refused]
+    said = {(result.line.path, result.line.variant): result.line.refused for result in inspection.results}
+    table(
+        [Column("path that does not take it", "word"), Column("population"), Column("capacity"), Column("why", "text")],
+        [
+            (
+                named(risk.path, risk.variant),
+                risk.population,
+                risk.capacity,
+                said.get((risk.path, risk.variant)) or "; ".join(risk.refused),
+            )
+            for risk in refusing
+        ],
+    )
 
 
-def _remarks(census: Sequence[Risk], said: set[str | None]) -> list[str]:
-    """What the table cannot hold; refusals only of paths of which they were not said before."""
-    refusals = [
-        f"{risk.path} refuses the row: {'; '.join(risk.refused)}"
-        for risk in census
-        if risk.refused and risk.path not in said
-    ]
-    others = [f"{risk.path}: {risk.note}" for risk in census if risk.note and not risk.refused]
+def _reached(risk: Risk, route: Route | None) -> bool:
+    return route is not None and (route.path, route.variant) == (risk.path, risk.variant)
+
+
+def _remarks(taking: Sequence[Risk]) -> list[str]:
+    """What the table cannot hold."""
+    notes = [f"{named(risk.path, risk.variant)}: {risk.note}" for risk in taking if risk.note]
     ordered = [
-        f"{risk.path}: score and position in the threshold bin correlate by {risk.order_correlation:.2f}, so real "
-        "arrival is not random and the expected loss may be far off; least and most hold"
-        for risk in census
-        if risk.order_correlation is not None and abs(risk.order_correlation) >= NOTABLE_CORRELATION
+        f"{named(risk.path, risk.variant)} {risk.order_correlation:.2f}"
+        for risk in taking
+        if order_unreliable(risk.order_correlation)
     ]
-    return refusals + others + ordered
+    if ordered:
+        notes.append(
+            "Expected missing is unreliable where scores follow their position in the threshold bin, since real "
+            f"threads arrive roughly by position; least and most hold. Rank correlation: {', '.join(ordered)}"
+        )
+    return notes
 
 
-def _fill(risk: Risk) -> str:
-    if risk.population is None or not risk.capacity:
-        return NONE
-    return f"{risk.population / risk.capacity:.2f}"
+def _dropped(risk: Risk) -> int | None:
+    """Members of the threshold bin that find no room."""
+    if risk.population is None or risk.stored is None:
+        return None
+    return risk.population - risk.stored if risk.buffered else 0
 
 
 def _losing(inspection: Inspection) -> Result | None:

@@ -103,11 +103,12 @@ def _print(capture: Capture, given: Given, problems: list[str] | None, many: boo
 
 
 def _ks(capture: Capture) -> str:
-    known = {call.k for call in capture.calls}
-    listed = ", ".join(str(k) for k in sorted(known - {None})[:8])  # type: ignore[type-var]
-    if None in known:
+    values = set(capture.call_values("k"))
+    known = sorted(value for value in values if value is not None)
+    listed = ", ".join(map(str, known[:8])) + (", …" if len(known) > 8 else "")
+    if None in values:
         return f"{listed}, unknown for some calls" if listed else UNKNOWN
-    return listed + (", …" if len(known) > 8 else "")
+    return listed
 
 
 def _size(size: int) -> str:

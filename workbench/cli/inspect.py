@@ -11,8 +11,33 @@ import typer
 
 from workbench.cli.exits import CLEAN, FOUND
 from workbench.cli.jsonout import print_json
-from workbench.cli.options import File, Given, Json, Naming, Order, Rows, one_thread, open_file, parse_rows, spread
-from workbench.cli.tables import NONE, Column, counted, lines, number, progress, ranges, refusals, say, table
+from workbench.cli.layout import Column
+from workbench.cli.options import (
+    File,
+    Given,
+    Json,
+    Naming,
+    Order,
+    Rows,
+    Seed,
+    one_thread,
+    open_file,
+    parse_rows,
+    spread,
+)
+from workbench.cli.order import order_unreliable, order_warning
+from workbench.cli.tables import (
+    NONE,
+    counted,
+    lines,
+    named,
+    number,
+    print_refusals,
+    progress,
+    ranges,
+    say,
+    table,
+)
 
 if TYPE_CHECKING:
     from workbench.capture import Capture
@@ -25,6 +50,7 @@ class Refusal:
     """A judged path that did not run, and all its reasons; ``path`` is ``None`` where none is known."""
 
     path: str | None
+    variant: str | None
     reasons: str
 
 
@@ -33,10 +59,12 @@ class Seen:
     """What is kept of an inspected row.
 
     Attributes:
-        worst: the line with the greatest damage among the judged paths that took the row, or that of the only one.
+        worst: the line with the greatest damage among the judged paths that ran; among those whose risk is known where
+            none ran; or that of the only one.
         recorded: the line of the recorded selection. sentence: what happened, in words.
         paths_judged, paths_at_risk: judged paths whose risk is known, and those of them that are not safe.
         refused: the judged paths that did not run.
+        order_unreliable: whether the expected loss of a judged path is, since its scores follow their position.
     """
 
     row: int
@@ -53,6 +81,7 @@ class Seen:
     paths_judged: int
     paths_at_risk: int
     refused: tuple[Refusal, ...]
+    order_unreliable: bool
 
     @property
     def verdicts(self) -> set[str | None]:
@@ -69,7 +98,7 @@ def inspect(
     path: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Paths to judge; by default the reached one, else all.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random arrival order.")] = 0,
+    seed: Seed = 0,
     arrival: Order = "random",
     json: Json = False,
 ) -> int:
@@ -141,9 +170,10 @@ def summarise(inspection: Inspection) -> Seen:
     from workbench.runs.sentence import finding
 
     results = inspection.results
-    taken = [result for result in results if result.line.refused is None]
-    worst = max(results if len(results) == 1 else taken, key=damage, default=None)
     judged = [result.line for result in results if result.line.risk is not None]
+    ran = [result for result in results if result.line.refused is None]
+    shown = ran or [result for result in results if result.line.risk is not None or len(results) == 1]
+    worst = max(shown, key=damage, default=None)
     row = inspection.row
     return Seen(
         row=row.index,
@@ -159,7 +189,12 @@ def summarise(inspection: Inspection) -> Seen:
         recorded=None if inspection.recorded is None else inspection.recorded.line,
         paths_judged=len(judged),
         paths_at_risk=sum(line.risk != "safe" and line_loses(line) for line in judged),
-        refused=tuple(Refusal(r.line.path, r.line.refused) for r in results if r.line.refused is not None),
+        refused=tuple(
+            Refusal(line.path, line.variant, line.refused)
+            for line in (result.line for result in results)
+            if line.refused is not None
+        ),
+        order_unreliable=any(order_unreliable(line.order_correlation) for line in judged),
     )
 
 
@@ -171,6 +206,8 @@ def heading(seen: list[Seen]) -> str:
         parts.append(f"{kinds['lossy']} lost winners ({_most(seen)})")
     if kinds["at risk"]:
         parts.append(counted(kinds["at risk"], "lost none but is at risk", "lost none but are at risk"))
+    if kinds["not run, at risk"]:
+        parts.append(counted(kinds["not run, at risk"], "was not run but is at risk", "were not run but are at risk"))
     if kinds["clean"]:
         parts.append(f"{kinds['clean']} lost none")
     if kinds["not run"]:
@@ -183,9 +220,10 @@ def _fate(row: Seen) -> str:
         return "invalid"
     if "lossy" in row.verdicts:
         return "lossy"
+    ran = bool(row.verdicts - {None})
     if row.finding:
-        return "at risk"
-    return "clean" if row.verdicts - {None} else "not run"
+        return "at risk" if ran else "not run, at risk"
+    return "clean" if ran else "not run"
 
 
 def _most(seen: list[Seen]) -> str:
@@ -208,8 +246,10 @@ def _print(capture: Capture, seen: list[Seen], notes: list[str]) -> None:
     say("")
     columns = _columns(seen, several_ks=len(ks) > 1, several_calls=len(calls) > 1)
     table([column for column, _ in columns], zip(*(cells for _, cells in columns), strict=True))
-    refused = [(one.path or "the op", row.row, one.reasons) for row in seen for one in row.refused]
-    lines(refusals(refused), indent="")
+    lines(order_warning(row.row for row in seen if row.order_unreliable), indent="")
+    print_refusals(
+        (named(one.path, one.variant) or "the op", row.row, one.reasons) for row in seen for one in row.refused
+    )
     if capture.info.rows > 1:
         say("One row in full: workbench inspect FILE --row N")
 
@@ -219,8 +259,9 @@ def _print_judged(seen: list[Seen]) -> None:
     for row in seen:
         groups.setdefault((row.judged, row.judged_because), []).append(row)
     for (judged, because), rows in groups.items():
-        which = f" in rows {ranges(row.row for row in rows)}" if len(groups) > 1 else ""
-        what = because if judged in ("reached", "*") and because != "as asked" else f"{judged}, {because}"
+        numbers = [row.row for row in rows]
+        which = f" in {'row' if len(numbers) == 1 else 'rows'} {ranges(numbers)}" if len(groups) > 1 else ""
+        what = f"{judged}, {because}" if because == "as asked" else because
         shown = sorted({f"{line.op}, {line.release}" for row in rows for line in _lines(row) if line.op})
         say(f"Judged{which}: {what}" + (f" ({'; '.join(shown)})" if judged == "reached" and shown else ""))
     if any(row.paths_judged > 1 for row in seen):
@@ -236,7 +277,11 @@ def _columns(seen: list[Seen], several_ks: bool, several_calls: bool) -> list[tu
         (several_calls, Column("call"), [row.call for row in seen]),
         (several_ks, Column("k"), [row.k for row in seen]),
         (True, Column("length"), [row.length for row in seen]),
-        (True, Column("path", "word"), [_path(row.worst) for row in seen]),
+        (
+            True,
+            Column("path", "word"),
+            [named(row.worst.path, row.worst.variant) if row.worst else None for row in seen],
+        ),
         (
             True,
             Column("verdict", "word"),
@@ -250,12 +295,6 @@ def _columns(seen: list[Seen], several_ks: bool, several_calls: bool) -> list[tu
         (recorded, Column("recorded", "word"), [_recorded(row.recorded) for row in seen]),
     ]
     return [(column, cells) for wanted, column, cells in columns if wanted]
-
-
-def _path(line: Line | None) -> str | None:
-    if line is None or line.path is None or line.variant == "stock":
-        return None if line is None else line.path
-    return f"{line.path} ({line.variant})"
 
 
 def _expected(line: Line | None) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,16 +12,12 @@ import typer
 from typer.core import TyperGroup
 
 from workbench.cli.app import app as app_command
-from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, complain
+from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, guarded
 from workbench.cli.info import info
 from workbench.cli.inspect import inspect
 from workbench.cli.paths import paths
 from workbench.cli.route import route
 from workbench.cli.run import run
-from workbench.errors import WorkbenchError
-
-# What Typer raises on a wrong command line: Click's own class, or the one of the Click that Typer carries within.
-UsageProblem: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 class Commands(TyperGroup):
@@ -31,49 +25,20 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run; with ``standalone_mode`` exit with the code, else return it."""
+        run_group = super().main
         try:
-            code = super().main(args, standalone_mode=False, **extra) or CLEAN
-        except UsageProblem as error:
-            complain(_usage(error))
-            code = BAD
+            code = guarded(lambda: run_group(args, standalone_mode=False, **extra))
+        except SystemExit:  # Typer's answer to a pipe that closes while help is printed
+            code = PIPE_CLOSED
+        abandon(sys.stdout)
         if standalone_mode:
             sys.exit(code)
         return code
 
     def invoke(self, ctx: Any) -> Any:
         """Carry out a command line that was understood."""
-        try:
-            code = super().invoke(ctx)
-            sys.stdout.flush()
-        except WorkbenchError as error:
-            complain(str(error))
-            return BAD
-        except KeyboardInterrupt:
-            complain("interrupted")
-            return INTERRUPTED
-        except OSError as error:
-            _abandon_stdout()
-            if error.errno == errno.EPIPE:
-                return PIPE_CLOSED
-            where = f"{error.filename}: " if error.filename else ""
-            complain(f"{where}{error.strerror or error}")
-            return BAD
-        return code
-
-
-def _usage(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    message = " ".join(error.format_message().split()).rstrip(".")
-    return f"{message} (see: {context.command_path} --help)" if context is not None else message
-
-
-def _abandon_stdout() -> None:
-    """Point stdout elsewhere if it takes no more, so that the interpreter does not complain about it at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor has nobody to complain
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        invoke_group = super().invoke
+        return guarded(lambda: invoke_group(ctx))  # here already: outside, Typer makes 1 of a closed pipe
 
 
 app = typer.Typer(
@@ -127,7 +92,24 @@ for _command in (info, inspect, paths, route, run, app_command):
 
 def main() -> None:
     """Run the program on ``sys.argv`` and exit with its code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a narrow encoding must not end in a traceback
+    try:
+        _open_streams()
+        app(prog_name="workbench")
+    except KeyboardInterrupt:  # while an error was being said
+        sys.exit(INTERRUPTED)
+
+
+def _open_streams() -> None:
+    """Give every standard stream somewhere to go, and keep a narrow encoding from ending in a traceback."""
+    while True:  # no file that is opened later may take the number of a closed stream
+        number = os.open(os.devnull, os.O_RDWR)
+        if number > 2:
+            os.close(number)
+            break
+        os.set_inheritable(number, True)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="workbench")

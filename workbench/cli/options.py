@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from workbench.errors import UsageError
+from workbench.cli.exits import out_of_memory
+from workbench.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
     from workbench.capture import Capture, Row
+
+INT32 = 2**31 - 1
+INT64 = 2**63 - 1
+SEEDS = 2**62 - 1  # seed + repeat stays within 63 bits
+
+
+def integer(least: int, most: int) -> dict[str, Any]:
+    """What makes an option an integer of a range; anything else is said in one short line."""
+
+    def read(text: str | int) -> int:
+        text = str(text)
+        if not re.fullmatch(r"-?[0-9]{1,20}", text) or not least <= int(text) <= most:
+            shown = text if len(text) <= 24 else f"{text[:12]}… ({len(text)} characters)"
+            raise typer.BadParameter(f"{shown!r} is no integer from {least} to {most}")
+        return int(text)
+
+    return {"parser": read, "metavar": "N"}
+
 
 FOREIGN = "A safetensors file that is no workbench capture: name its tensors"
 CALL = "The call (these stand over what the capture says)"
@@ -24,10 +45,19 @@ Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Captures, or *
 Order = Annotated[
     str, typer.Option("--arrival", metavar="random|index|reverse", help="The order in which scores reach a buffer.")
 ]
+Seed = Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of the first random arrival order.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of tables.")]
 Rows = Annotated[
     list[str] | None, typer.Option("--row", metavar="N|N-M", help="A row or a range of rows; may be repeated.")
 ]
+
+
+class Dtype(Enum):
+    """Score dtypes."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
 
 
 @dataclass(frozen=True)
@@ -57,7 +87,7 @@ class Naming:
 class Given:
     """What decides where a row goes; given values stand over those of the capture."""
 
-    k: Annotated[int | None, typer.Option(min=1, help="Winners wanted.", rich_help_panel=CALL)] = None
+    k: Annotated[int | None, typer.Option(**integer(1, INT32), help="Winners wanted.", rich_help_panel=CALL)] = None
     op: Annotated[str | None, typer.Option(help="As in vllm.persistent_topk.", metavar="OP", rich_help_panel=CALL)] = (
         None
     )
@@ -65,13 +95,33 @@ class Given:
         str | None, typer.Option(help="As in vllm==0.26.0.", metavar="RELEASE", rich_help_panel=CALL)
     ] = None
     device: Annotated[str | None, typer.Option(help="As in h200.", metavar="DEVICE", rich_help_panel=CALL)] = None
-    rows: Annotated[int | None, typer.Option(min=1, help="Rows in the batch.", rich_help_panel=CALL)] = None
-    width: Annotated[int | None, typer.Option(min=1, help="Padded row width.", rich_help_panel=CALL)] = None
-    stride: Annotated[int | None, typer.Option(min=1, help="Scores from row to row.", rich_help_panel=CALL)] = None
-    max_seq_len: Annotated[
-        int | None, typer.Option(min=0, help="Bound passed to the op by the host.", rich_help_panel=CALL)
+    rows: Annotated[int | None, typer.Option(**integer(1, INT64), help="Rows in the batch.", rich_help_panel=CALL)] = (
+        None
+    )
+    width: Annotated[int | None, typer.Option(**integer(1, INT32), help="Padded row width.", rich_help_panel=CALL)] = (
+        None
+    )
+    stride: Annotated[
+        int | None, typer.Option(**integer(1, INT64), help="Scores from row to row.", rich_help_panel=CALL)
     ] = None
-    next_n: Annotated[int | None, typer.Option(min=1, help="Tokens scored per request.", rich_help_panel=CALL)] = None
+    max_seq_len: Annotated[
+        int | None, typer.Option(**integer(0, INT64), help="Bound passed to the op by the host.", rich_help_panel=CALL)
+    ] = None
+    next_n: Annotated[
+        int | None, typer.Option(**integer(1, INT64), help="Tokens scored per request.", rich_help_panel=CALL)
+    ] = None
+
+    def __post_init__(self) -> None:
+        """An empty name is as unknown as any other: UsageError."""
+        if "" not in (self.op, self.release, self.device):
+            return
+        from workbench.paths.devices import get_device
+        from workbench.paths.releases import parse_release
+        from workbench.paths.routing import get_op
+
+        for name, known in ((self.op, get_op), (self.release, parse_release), (self.device, get_device)):
+            if name == "":
+                known(name)
 
     @property
     def changes(self) -> dict[str, int]:
@@ -81,34 +131,50 @@ class Given:
 
     def apply(self, row: Row) -> Row:
         """A row under the call as given."""
-        return row.with_call(**self.changes) if self.changes else row
+        if not self.changes:
+            return row
+        row = row.with_call(**self.changes)
+        if row.batch is not None and len(row.batch) != row.call.rows:
+            return replace(row, batch=None)  # the lengths of another batch
+        return row
 
     def notes(self, capture: Capture) -> list[str]:
         """What the capture notes, and a line for each given integer that its calls contradict."""
         notes = list(capture.info.notes)
         for name, value in self.changes.items():
-            said = sorted({getattr(call, name) for call in capture.calls} - {None, value})
+            said = sorted(other for other in capture.call_values(name) if other not in (None, value))
             if said:
                 listed = ", ".join(map(str, said[:6])) + (", …" if len(said) > 6 else "")
                 notes.append(f"{name} is {value} as given; the capture says {listed}")
         return notes
 
 
-def open_file(file: str, naming: Naming, given: Given) -> Capture:
-    """Open a capture under the options."""
+@contextmanager
+def open_file(file: str, naming: Naming, given: Given) -> Iterator[Capture]:
+    """Open a capture under the options, to be used in a ``with``.
+
+    Raises:
+        CaptureError: as ``open_capture``; or the memory does not suffice for what is done with it.
+    """
     from workbench.capture import open_capture
 
-    return open_capture(
-        file,
-        scores=naming.scores,
-        lengths=naming.lengths,
-        starts=naming.starts,
-        indices=naming.indices,
-        k=given.k,
-        op=given.op,
-        release=given.release,
-        device=given.device,
-    )
+    try:
+        with open_capture(
+            file,
+            scores=naming.scores,
+            lengths=naming.lengths,
+            starts=naming.starts,
+            indices=naming.indices,
+            k=given.k,
+            op=given.op,
+            release=given.release,
+            device=given.device,
+        ) as capture:
+            yield capture
+    except (MemoryError, RuntimeError) as error:
+        if (reason := out_of_memory(error)) is None:
+            raise
+        raise CaptureError(reason, file=file) from None
 
 
 def parse_rows(texts: list[str] | None, count: int) -> list[int]:

@@ -8,11 +8,12 @@ import typer
 
 from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import plain, print_json
-from workbench.cli.options import Json
-from workbench.cli.tables import NONE, Column, facts, say, table
+from workbench.cli.layout import Column
+from workbench.cli.options import Dtype, Json
+from workbench.cli.tables import NONE, facts, say, table
 
 if TYPE_CHECKING:
-    from workbench.paths.spec import Path
+    from workbench.paths.spec import Path, Ranks
 
 
 def paths(
@@ -46,31 +47,36 @@ def _document(path: Path) -> object:
 
 
 def _print_many(found: tuple[Path, ...]) -> None:
-    columns = [
-        Column("path", "word"),
-        Column("key bits"),
-        Column("capacity"),
-        Column("k", "text"),
-        Column("lengths", "text"),
-        Column("dtypes", "text"),
-        Column("variants", "text"),
-    ]
     table(
-        columns,
+        [
+            Column("path", "word"),
+            Column("key\nbits"),
+            Column("capacity"),
+            Column("blocks ×\nstored"),
+            Column("k", "word"),
+            Column("length", "word"),
+            Column("dtype", "word"),
+            Column("other\nvariants", "word"),
+        ],
         [
             (
                 path.name,
                 path.key_bits,
                 _capacity(path),
+                None if path.buffer is None or path.buffer.ranks is None else _blocks(path.buffer.ranks),
                 _ks(path),
                 _lengths(path),
-                ", ".join(path.dtypes),
-                ", ".join(variant.name for variant in path.variants),
+                "any" if len(path.dtypes) == len(Dtype) else ", ".join(path.dtypes),
+                ", ".join(variant.name for variant in path.variants[1:]) or NONE,
             )
             for path in found
         ],
     )
-    say("capacity: scores of the threshold bin that the buffer holds. One path in full: workbench paths NAME")
+    say(
+        "capacity: scores of the threshold bin that the buffer holds. blocks × stored: blocks of a cluster that share "
+        "the row, and scores of its own part that each can store."
+    )
+    say("One path in full: workbench paths NAME")
 
 
 def _print_one(path: Path) -> None:
@@ -86,6 +92,7 @@ def _print_one(path: Path) -> None:
             ("evidence", path.evidence.value),
             ("key bits", path.key_bits),
             ("capacity", f"{_capacity(path)}, a bin of winners only included" if whole else _capacity(path)),
+            *(("blocks", text) for text in _ranks(path)),
             ("digits", ", ".join(map(str, path.digits)) or NONE),
             ("k", _ks(path)),
             ("lengths", _lengths(path)),
@@ -117,11 +124,27 @@ def _capacity(path: Path) -> str | None:
     return None if path.buffer is None else str(path.buffer.capacity)
 
 
+def _blocks(ranks: Ranks) -> str:
+    return f"{ranks.count} × {ranks.capacity}"
+
+
+def _ranks(path: Path) -> list[str]:
+    """How the blocks of a cluster fill the buffer; nothing for a path of one block."""
+    if path.buffer is None or path.buffer.ranks is None:
+        return []
+    ranks = path.buffer.ranks
+    parts = f"{ranks.layout} parts in units of {ranks.unit} scores"
+    filled = "in the order of the blocks" if ranks.in_order else "as scores arrive"
+    return [f"{ranks.count}, {parts}; each stores {ranks.capacity} of its part, the whole buffer fills {filled}"]
+
+
 def _ks(path: Path) -> str:
-    return "any" if path.ks is None else ", ".join(map(str, path.ks))
+    if path.ks is not None:
+        return ", ".join(map(str, path.ks))
+    return "any" if path.k_up_to is None else f"up to {path.k_up_to}"
 
 
 def _lengths(path: Path) -> str:
-    above = None if path.longer_than is None else f"above {path.longer_than}"
-    up_to = None if path.up_to is None else f"up to {path.up_to}"
+    above = None if path.longer_than is None else f"> {path.longer_than}"
+    up_to = None if path.up_to is None else f"≤ {path.up_to}"
     return ", ".join(part for part in (above, up_to) if part) or "any"

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import print_json
-from workbench.cli.options import CALL, Given, Json, Naming, Rows, open_file, parse_rows, spread
-from workbench.cli.tables import MARKS, Column, counted, lines, ranges, say, table
+from workbench.cli.layout import Column
+from workbench.cli.options import CALL, INT32, Dtype, Given, Json, Naming, Rows, integer, open_file, parse_rows, spread
+from workbench.cli.tables import MARKS, counted, lines, ranges, say, table
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
+    import torch
+
     from workbench.capture import Capture, Row
     from workbench.paths.routing import Route
-
-
-class Dtype(Enum):
-    """Score dtypes."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,8 @@ def route(
     file: Annotated[str | None, typer.Argument(metavar="FILE", help="A capture; without one, give the call.")] = None,
     row: Rows = None,
     length: Annotated[
-        int | None, typer.Option(min=0, help="Valid scores, where no FILE is given.", rich_help_panel=CALL)
+        int | None,
+        typer.Option(**integer(0, INT32), help="Valid scores, where no FILE is given.", rich_help_panel=CALL),
     ] = None,
     dtype: Annotated[
         Dtype | None, typer.Option(help="Of the scores, where no FILE is given: float32.", rich_help_panel=CALL)
@@ -103,32 +98,40 @@ def _described(naming: Naming, given: Given, length: int | None, dtype: Dtype | 
     if absent:
         raise UsageError(f"without a FILE, {', '.join(absent)} must be given; for names see: workbench route --list")
     assert length is not None
-    return _routed(given.apply(_stand_in(length, 0, (dtype or Dtype.FLOAT32).value)), given)
+    return _routed(_stand_in(length, (dtype or Dtype.FLOAT32).value), given)
 
 
 def _routes(capture: Capture, given: Given, numbers: list[int]) -> Iterator[_Routed]:
     """Routes of a capture's rows; scores are read only where rows differ in dtype."""
+    batches: dict[int, torch.Tensor | None] = {}
     for number in numbers:
         if "," in capture.info.dtype:
-            row = capture[number]
-        else:
-            row = _stand_in(int(capture.lengths[number]), number, capture.info.dtype)
-            row = row.with_call(**vars(capture.call(capture.call_of(number))))
-        yield _routed(given.apply(row), given)
+            yield _routed(capture[number], given)
+            continue
+        at = capture.call_of(number)
+        call = capture.call(at)
+        if at not in batches:
+            held = capture.rows_of(at)
+            batches[at] = capture.lengths[list(held)] if len(held) == call.rows else None
+        length, start = int(capture.lengths[number]), capture.start_of(number)
+        row = _stand_in(length, capture.info.dtype, start=start, call=call, batch=batches[at], index=number)
+        yield _routed(row, given)
 
 
-def _stand_in(length: int, index: int, dtype: str) -> Row:
+def _stand_in(length: int, dtype: str, start: int = 0, **known: Any) -> Row:
     """A row of which only what decides its route is real."""
     import torch
 
     from workbench.capture import Row
 
-    return Row(torch.zeros(1, dtype=getattr(torch, dtype)).expand(length), length, index=index)
+    scores = torch.zeros(1, dtype=getattr(torch, dtype)).expand(start + length)
+    return Row(scores, length, start, **known)
 
 
 def _routed(row: Row, given: Given) -> _Routed:
     from workbench.paths import routing
 
+    row = given.apply(row)
     k = row.k if given.k is None else given.k
     return _Routed(row, k, routing.route(row, given.op, given.release, given.device, k))
 
@@ -138,8 +141,9 @@ def _where(found: Route) -> str:
         return f"{found.path} ({found.variant})"
     if found.refused:
         return f"refused: {found.refused}"
-    options = ", ".join(f"--{name.replace('_', '-')}" for name in found.unknown)
-    return f"unknown: it depends on {', '.join(found.unknown)}; give {options}"
+    options = [f"--{name.replace('_', '-')}" for name in found.unknown if hasattr(Given, name)]
+    cure = f"give {', '.join(options)}" if options else "a capture that holds all of them tells"
+    return f"unknown: it depends on {', '.join(found.unknown)}; {cure}"
 
 
 def _about(one: _Routed, capture: str | None) -> str:
@@ -199,8 +203,13 @@ def _list(json: bool) -> int:
         print_json({"command": "route", "ops": ops, "devices": DEVICES})
         return CLEAN
     table(
-        [Column("op", "word"), Column("upstream name", "word"), Column("releases", "text")],
-        [(op.name, op.source, ", ".join(op.releases)) for op in OPS],
+        [Column("op", "word"), Column("upstream name", "word"), Column("package", "word")],
+        [(op.name, op.source, op.package) for op in OPS],
+    )
+    releases = {op.package: op.releases for op in OPS}
+    table(
+        [Column("package", "word"), Column("releases whose routing is known", "text")],
+        [(package, ", ".join(known)) for package, known in releases.items()],
     )
     table(
         [

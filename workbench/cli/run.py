@@ -14,14 +14,30 @@ import typer
 
 from workbench.cli.exits import CLEAN, FOUND
 from workbench.cli.jsonout import dumps, print_json
-from workbench.cli.options import File, Given, Json, Naming, Order, Rows, one_thread, open_file, parse_rows, spread
-from workbench.cli.tables import Column, counted, lines, number, progress, refusals, say, table
+from workbench.cli.layout import Column
+from workbench.cli.options import (
+    File,
+    Given,
+    Json,
+    Naming,
+    Order,
+    Rows,
+    Seed,
+    integer,
+    one_thread,
+    open_file,
+    parse_rows,
+    spread,
+)
+from workbench.cli.order import order_unreliable, order_warning
+from workbench.cli.tables import NONE, counted, lines, named, number, print_refusals, progress, say, table
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
     from workbench.runs.report import Line, Report
 
 WORST_SHOWN = 10
+MOST_REPEATS = 1_000_000
 SUFFIXES = (".csv", ".parquet", ".json")
 
 
@@ -32,12 +48,18 @@ def run(
     given: Given,
     row: Rows = None,
     paths: Annotated[
-        str, typer.Option(metavar="GLOB|reached", help="A glob over paths, or each row on the path that it reaches.")
+        str,
+        typer.Option(
+            metavar="GLOB|reached|possible",
+            help="A glob over paths; or each row on the path that it reaches, or on all that its op could take.",
+        ),
     ] = "reached",
     variants: Annotated[str, typer.Option(metavar="GLOB", help="A glob over variants.")] = "stock",
     engine: Annotated[str, typer.Option(metavar="model|recorded", help="How paths are run.")] = "model",
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of each, every one with another arrival order.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the first arrival order.")] = 0,
+    repeats: Annotated[
+        int, typer.Option(**integer(1, MOST_REPEATS), help="Runs of each, every one with another arrival order.")
+    ] = 1,
+    seed: Seed = 0,
     arrival: Order = "random",
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help=f"Write all lines: {', '.join(SUFFIXES)}.")
@@ -98,14 +120,18 @@ def _print(report: Report, about: str, notes: Sequence[str]) -> None:
             *(Column(name) for name in (*verdicts, "refused", "missing\nin all", *risks)),
         ],
         [
-            (*(name or "–" for name in names), *_counts(group, verdicts), *_totals(group), *_risks(group, risks))
+            (*(name or NONE for name in names), *_counts(group, verdicts), *_totals(group), *_risks(group, risks))
             for names, group in groups.items()
         ],
         title="Lines by path and verdict",
     )
     _print_worst(report)
-    refused = [(line.path or line.op or line.engine, line.row, line.refused) for line in report if line.refused]
-    lines(refusals(refused), indent="")
+    lines(order_warning(line.row for line in report if order_unreliable(line.order_correlation)), indent="")
+    print_refusals(
+        (named(line.path, line.variant) or line.op or line.engine, line.row, line.refused)
+        for line in report
+        if line.refused
+    )
 
 
 def _counts(group: Sequence[Line], verdicts: Sequence[str]) -> list[int]:
@@ -127,8 +153,14 @@ def _print_worst(report: Report) -> None:
     from workbench.runs.report import Result, line_loses
 
     found = [line for line in report if line_loses(line)]
+    refused = sum(line.refused is not None for line in report)
+    if refused:
+        every = refused == len(report)
+        which = f"{'The only' if len(report) == 1 else f'All {refused}'}" if every else f"{refused} of {len(report)}"
+        say(f"{which} {'line was' if len(report) == 1 else 'lines were'} refused: nothing ran there.")
     if not found:
-        say("No line is lossy, invalid or at risk.")
+        say("No line is lossy, invalid or at risk." if refused < len(report) else "Nothing is known to be at risk.")
+        say("")
         return
     worst = sorted(found, key=lambda line: damage(Result(line)), reverse=True)[:WORST_SHOWN]
     table(
@@ -169,18 +201,19 @@ def _target(output: str, force: bool) -> Path:
     """Where the report goes, looked at before anything runs.
 
     Raises:
-        UsageError: an unknown suffix, no such folder, or a file that is there already.
+        UsageError: an unknown suffix, no such folder, a file that is there already, or something that is no file.
     """
-    target = Path(output)
     if "\0" in output:
         raise UsageError(f"{output}: not a path: it holds a NUL character")
+    target = Path(output)
+    if not output:
+        raise UsageError("--output is empty; name a file")
+    if target.name != os.path.basename(output):  # noqa: PTH119  Path drops an ending such as "/"
+        raise UsageError(f"{output}: this names a folder; name a file in it")
     if target.suffix not in SUFFIXES:
         raise UsageError(f"{output}: a report is written as {', '.join(SUFFIXES)}; end its name in one of them")
     try:
-        if target.is_dir():
-            raise UsageError(f"{output}: this is a folder; name a file in it")
-        if os.path.lexists(target) and not force:
-            raise UsageError(f"{output}: the file is there already; choose another name or give --force")
+        _replaceable(target, force)
         if not target.parent.is_dir():
             raise UsageError(f"{output}: its folder does not exist; make it first")
     except OSError as error:
@@ -188,10 +221,24 @@ def _target(output: str, force: bool) -> Path:
     return target
 
 
+def _replaceable(target: Path, force: bool) -> None:
+    """Refuse a target that must not be replaced: only a regular file, or a link to one, ever is."""
+    if not os.path.lexists(target):
+        return
+    if not target.exists():
+        raise UsageError(f"{target}: this is a link that leads nowhere; name a file")
+    if target.is_dir():
+        raise UsageError(f"{target}: this is a folder; name a file in it")
+    if not target.is_file():
+        raise UsageError(f"{target}: this is no regular file and is not replaced; name another")
+    if not force:
+        raise UsageError(f"{target}: the file is there already; choose another name or give --force")
+
+
 def _write(report: Report, target: Path, force: bool) -> None:
     """Write beside the target, then put in place: the target is whole or not there."""
     final = Path(os.path.realpath(target))  # a link stays a link to the new content
-    temporary = final.with_name(f".{final.name[:80]}.{secrets.token_hex(6)}.tmp")
+    temporary = final.with_name(f".workbench-{secrets.token_hex(6)}.tmp")
     try:
         if target.suffix == ".json":
             temporary.write_text(dumps(report.to_records()) + "\n", encoding="utf-8")
@@ -199,9 +246,10 @@ def _write(report: Report, target: Path, force: bool) -> None:
             report.to_pandas().to_csv(temporary, index=False)
         else:
             report.to_pandas().to_parquet(temporary, index=False)
-        if not force and os.path.lexists(target):
-            raise UsageError(f"{target}: another program made this file meanwhile; choose another name")
+        _replaceable(target, force)  # once more: another program may have made it meanwhile
         os.replace(temporary, final)  # noqa: PTH105  the atomic one
+    except UnicodeError as error:
+        raise UsageError(f"{target}: cannot be written: {error}; .json can hold any name") from None
     except OSError as error:
         raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:

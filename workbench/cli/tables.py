@@ -8,23 +8,18 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
 
-from rich import box
-from rich.console import Console, RenderableType
-from rich.measure import Measurement
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from workbench.cli.exits import printable
+from workbench.cli.layout import Column, Fitted, fit, wrap
 
 WIDTH = 100
 NONE = "–"
 UNKNOWN = "unknown"
 MARKS = {True: "✓", False: "✗", None: "?"}
-_PLAIN = str.maketrans({"✓": "+", "✗": "-", "–": "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x"})
-_ENDLESS = 100_000
+_PLAIN = str.maketrans({"✓": "+", "✗": "-", "–": "-", "─": "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x", "→": ">"})
 _SPANS = 12
 _LINE_ENDS = re.compile(r" +$", re.MULTILINE)
 
@@ -39,16 +34,7 @@ STYLES = {
     "refused": "magenta",
     "lost": "red",
     "kept": "yellow",
-    "reached": "bold",
 }
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table. Numbers stand right and never wrap, words stand left and never wrap, text may wrap."""
-
-    title: str
-    kind: Literal["number", "word", "text"] = "number"
 
 
 def console(stderr: bool = False) -> Console:
@@ -58,23 +44,23 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width, markup=False, highlight=False, emoji=False)
 
 
-def _print(made: RenderableType) -> None:
-    """Print without spaces at line ends. What needs more than the terminal has gets it: no number is ever cut."""
+def _print(texts: Iterable[Text]) -> None:
+    """Print lines that are broken already, without spaces at their ends."""
     out = console()
-    out.width = max(out.width, _needs(made))
     with out.capture() as captured:
-        out.print(made)
-    text = _LINE_ENDS.sub("", captured.get())
+        for text in texts:
+            out.print(text, no_wrap=True, overflow="ignore", crop=False)
+    said = _LINE_ENDS.sub("", captured.get())
     try:
-        text.encode(sys.stdout.encoding or "utf-8")
+        said.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        text = text.translate(_PLAIN)
-    sys.stdout.write(text)
+        said = said.translate(_PLAIN)
+    sys.stdout.write(said)
 
 
 def say(text: str, style: str = "") -> None:
-    """Print a paragraph."""
-    _print(Text(printable(text), style))
+    """Print a paragraph; a word longer than a line, as a file name can be, stays whole."""
+    _print(Text(line, style) for line in wrap(printable(text), console().width, fold=False))
 
 
 def lines(texts: Iterable[str], indent: str = "  ") -> None:
@@ -83,63 +69,60 @@ def lines(texts: Iterable[str], indent: str = "  ") -> None:
         for text in texts:
             say(text)
         return
-    grid = Table.grid(padding=0)
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    room = max(console().width - len(indent), 1)
     for text in texts:
-        grid.add_row(indent, Text(printable(text)))
-    if grid.row_count:
-        _print(grid)
+        first, *more = wrap(printable(text), room)
+        _print([Text(indent + first), *(Text(" " * len(indent) + line) for line in more)])
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], title: str = "") -> None:
     """Print a table; cells that are a verdict, a risk or a status get its colour."""
-    cells = [[_cell(value) for value in row] for row in rows]
     if title:
         say(title, "bold")
-    wide = _table(columns, cells, gap=2)
-    _print(wide if _needs(wide) <= console().width else _table(columns, cells, gap=1))
-    _print("")
+    cells = [[_said(value) for value in row] for row in rows]
+    made = fit(columns, cells, console().width)
+    tallest = max(map(len, made.titles))
+    titles = [[""] * (tallest - len(lines)) + lines for lines in made.titles]
+    printed = [
+        *_table_row(columns, made, titles, ["bold"] * len(columns)),
+        Text("─" * (sum(made.widths) + made.gap * (len(columns) - 1))),
+    ]
+    for row, wrapped in zip(cells, made.rows, strict=True):
+        printed += _table_row(columns, made, wrapped, [_style(text) for text in row])
+    _print([*printed, Text()])
 
 
-def _table(columns: Sequence[Column], cells: Sequence[Sequence[Text]], gap: int) -> Table:
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False)
-    for at, column in enumerate(columns):
-        title = Text(column.title)
-        whole = column.kind != "text"
-        widest = max(text.cell_len for text in [*title.split(), *(row[at] for row in cells)])
-        made.add_column(
-            title,
-            justify="right" if column.kind == "number" else "left",
-            no_wrap=whole,
-            width=widest if whole else None,
-            overflow="fold",
-            vertical="top",
-        )
-    for row in cells:
-        made.add_row(*row)
-    return made
-
-
-def _needs(made: RenderableType) -> int:
-    """The columns that something needs at least."""
-    out = console()
-    return Measurement.get(out, out.options.update(max_width=_ENDLESS), made).minimum
+def _table_row(
+    columns: Sequence[Column], made: Fitted, cells: Sequence[Sequence[str]], styles: Sequence[str]
+) -> Iterator[Text]:
+    """The lines of one row of a table."""
+    for at in range(max(map(len, cells))):
+        parts = []
+        for column, width, cell, style in zip(columns, made.widths, cells, styles, strict=True):
+            text = Text(cell[at] if at < len(cell) else "", style)
+            space = " " * (width - text.cell_len)
+            parts.append(Text.assemble(space, text) if column.kind == "number" else Text.assemble(text, space))
+        yield Text(" " * made.gap).join(parts)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
-    """Print names and values, one a line."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="bold")
-    grid.add_column(overflow="fold")
-    for name, value in pairs:
-        grid.add_row(name, _cell(value))
-    _print(grid)
+    """Print names and values, one a line; a value wraps beside its name."""
+    listed = [(name, _said(value)) for name, value in pairs]
+    before = max(len(name) for name, _ in listed) + 2
+    room = max(console().width - before, 1)
+    _print(
+        Text.assemble((("" if at else name).ljust(before), "bold"), (line, _style(value)))
+        for name, value in listed
+        for at, line in enumerate(wrap(value, room))
+    )
 
 
-def _cell(value: object) -> Text:
-    text = NONE if value is None else printable(str(value))
-    return Text(text, STYLES.get(text.split(",")[0], ""))
+def _said(value: object) -> str:
+    return NONE if value is None else printable(str(value))
+
+
+def _style(text: str) -> str:
+    return STYLES.get(text.split(",")[0], "")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -168,18 +151,30 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(listed + (["…"] if len(spans) > _SPANS else []))
 
 
-def refusals(refused: Iterable[tuple[str, int, str]]) -> list[str]:
-    """A line for each path that did not run, from (path, row, reasons): on which rows, and the first row's reasons."""
+def print_refusals(refused: Iterable[tuple[str, int, str]], several: bool = True) -> None:
+    """Print what did not run, from (path, row, reasons): one line each, its rows, and the first row's reasons.
+
+    Args:
+        several: whether rows are named.
+    """
     groups: dict[str, list[tuple[int, str]]] = {}
     for path, row, reason in refused:
         groups.setdefault(path, []).append((row, reason))
-    said = []
+    if not groups:
+        return
+    listed = []
     for path, refusing in groups.items():
-        rows, reasons = sorted({row for row, _ in refusing}), {reason for _, reason in refusing}
-        where = f"{path} was not run on {counted(len(rows), 'row')} ({ranges(rows)})"
-        others = "" if len(reasons) == 1 else f" (row {refusing[0][0]}; others differ)"
-        said.append(f"{where}: {refusing[0][1]}{others}")
-    return said
+        rows = ranges(sorted({row for row, _ in refusing}))
+        (first, reason), differ = refusing[0], len({reason for _, reason in refusing}) > 1
+        why = reason + (f" (row {first}; others differ)" if differ else "")
+        listed.append((path, rows, why) if several else (path, why))
+    columns = [Column("not run", "word"), *([Column("rows", "text")] if several else []), Column("why", "text")]
+    table(columns, listed)
+
+
+def named(path: str | None, variant: str | None) -> str | None:
+    """A path, with its variant where that is not ``stock``."""
+    return path if path is None or variant in (None, "stock") else f"{path} ({variant})"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -80,7 +80,7 @@ def _cluster(ask: Questions, device: Device) -> int | None:
     batch = ask.row.batch
     if batch is None:
         ask.holds(False, f"rows {rows} ≤ {limits.clusters_8} (no plan)")
-        ask.cannot_tell("the plan counts the lengths of all rows of the call, and the capture does not hold them all")
+        ask.cannot_tell("the plan counts the lengths of all rows of the call, which are not all known")
         raise UnknownFieldError("the lengths of all rows of the call")
     threshold = plan_threshold(batch.tolist(), limits)
     if threshold is None:

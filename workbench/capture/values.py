@@ -1,0 +1,97 @@
+"""Values that callers and files hand in: checks of them, and how messages show them on one line of bounded length."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import reprlib
+from collections.abc import Sequence
+
+from workbench.errors import UsageError
+
+_NAME_SHOWN = 120
+_EXTENTS_SHOWN = 8
+_BITS_SHOWN = 128
+
+
+def path_text(path: object) -> str:
+    """A path as a string; bytes are decoded as the file system does.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        return os.fsdecode(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"the path is {described(path)}; a string or a path is needed") from None
+
+
+def shown(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
+    """A path as printable text on one line, which any Unicode encoding takes."""
+    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in path_text(path))
+
+
+def _escaped(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte of a file name that is no UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def brief(name: str) -> str:
+    """A name from a file, its middle left out where it is long."""
+    if len(name) <= _NAME_SHOWN:
+        return name
+    half = (_NAME_SHOWN - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """``[2, 3]``; of many dimensions the first, and how many there are."""
+    if len(shape) <= _EXTENTS_SHOWN:
+        return str(list(shape))
+    return f"[{', '.join(map(str, shape[:_EXTENTS_SHOWN]))}, … {len(shape)} dimensions]"
+
+
+def kind_of(value: object) -> str:
+    """The name of a value's type, as in ``numpy.ndarray``."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def described(value: object) -> str:
+    """A value of any size in a few words: a number or a string as it is written, of all else the type."""
+    if value is None or isinstance(value, bool | float | str):
+        return shown(reprlib.repr(value))
+    if isinstance(value, numbers.Integral):
+        number = int(value)
+        return str(number) if number.bit_length() <= _BITS_SHOWN else f"an integer of {number.bit_length()} bits"
+    return f"of type {kind_of(value)}"
+
+
+def whole(value: object, name: str, least: int, most: int) -> int:
+    """An integer of any integral type, NumPy's too, as an int.
+
+    Raises:
+        ValueError: it is none (a bool is none) or outside [least, most]; the message names it.
+    """
+    number = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else None
+    if number is None or number < least:
+        raise ValueError(f"{name} is {described(value)}; an integer of {least} or more is needed")
+    if number > most:
+        raise ValueError(f"{name} is {described(number)}; {most} is the most")
+    return number
+
+
+def check_text(value: object, name: str) -> None:
+    """Whether a value is a string that a file can hold.
+
+    Raises:
+        ValueError: it is none; the message names it.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {described(value)}; a string is needed")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} {described(value)} is not text that can be stored as UTF-8") from None
