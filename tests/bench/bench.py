@@ -25,7 +25,7 @@ import torch
 import workbench as wb
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import census
-from workbench.paths.catalog import find_paths
+from workbench.paths.catalog import find_paths, get_path
 
 ROOT = Path(__file__).parents[2]
 LENGTH, K, ROWS = 262144, 2048, 33
@@ -42,31 +42,49 @@ def best(*functions: Callable[[], object], rounds: int = 60) -> list[float]:
     return [min(seen) for seen in times]
 
 
+SIX = (
+    "vllm.histogram_2048",
+    "vllm.histogram_256",
+    "vllm.histogram_4096",
+    "vllm.filtered",
+    "vllm.radix",
+    "sglang.fast_topk",
+)
+
+
 def risk_against_topk() -> dict[str, object]:
-    """Risk on every path that has a model, against torch.topk, on one core."""
+    """Risk on the six first paths and on every path, against torch.topk, on one core."""
     torch.set_num_threads(1)
-    paths = tuple(path for path in find_paths() if path.variant("stock").modelled)
+    six, every = tuple(map(get_path, SIX)), find_paths()
     found = []
     for seed in range(5):
         row = torch.randn(LENGTH, generator=torch.Generator().manual_seed(seed))
-        risk_ms, topk_ms = best(
-            lambda row=row: census(RowProfile(row, "float32", K), paths), lambda row=row: torch.topk(row, K)
+        topk_ms, six_ms, every_ms = best(
+            lambda row=row: torch.topk(row, K),
+            lambda row=row: census(RowProfile(row, "float32", K), six),
+            lambda row=row: census(RowProfile(row, "float32", K), every),
         )
-        breaches = [risk.path for risk in census(RowProfile(row, "float32", K), paths) if risk.breach]
         found.append(
             {
                 "seed": seed,
-                "risk_ms": round(risk_ms, 3),
                 "torch_topk_ms": round(topk_ms, 3),
-                "ratio": round(risk_ms / topk_ms, 3),
-                "breaches": breaches,
+                "six_paths_ms": round(six_ms, 3),
+                "every_path_ms": round(every_ms, 3),
+                "six_paths_ratio": round(six_ms / topk_ms, 3),
+                "every_path_ratio": round(every_ms / topk_ms, 3),
+                "breaches": [risk.path for risk in census(RowProfile(row, "float32", K), every) if risk.breach],
             }
         )
     return {
-        "what": f"risk of a normal float32 row of {LENGTH} on {len(paths)} paths, against torch.topk, k {K}, one core",
+        "what": f"risk of a normal float32 row of {LENGTH} against torch.topk, k {K}, one core",
+        "six_paths": SIX,
+        "every_path": len(every),
         "rows": found,
-        "worst_ratio": max(row["ratio"] for row in found),
-        "wanted": "at most 1",
+        "worst_ratio": {
+            "six paths": max(row["six_paths_ratio"] for row in found),
+            "every path": max(row["every_path_ratio"] for row in found),
+        },
+        "wanted": {"six paths": "at most 1", "every path": "at most 1.5"},
     }
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.capture.format import METADATA_KEY
-from workbench.capture.source import Source, shown
+from workbench.capture.source import Source
+from workbench.capture.values import shown
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
 
