@@ -17,7 +17,7 @@ import torch
 
 from workbench.capture.header import Header, TensorInfo, read_header
 from workbench.capture.values import brief, path_text
-from workbench.capture.values import shown as shown
+from workbench.capture.values import shown
 from workbench.errors import CaptureError
 
 DIGEST_WHOLE = 64 * 2**20
