@@ -16,8 +16,7 @@ from pathlib import Path
 import torch
 
 from workbench.capture.header import Header, TensorInfo, read_header
-from workbench.capture.values import brief, path_text
-from workbench.capture.values import shown
+from workbench.capture.values import brief, path_text, shown
 from workbench.errors import CaptureError
 
 DIGEST_WHOLE = 64 * 2**20

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from workbench.capture.source import shown
+from workbench.capture.values import shown
 from workbench.errors import UsageError
 from workbench.figures.bins import MAX_RADIUS
 from workbench.paths.catalog import get_path
