@@ -97,8 +97,8 @@ def _inspect_row(entry: Entry, found: Opened) -> None:
 
 
 def _show(entry: Entry, seen: Inspection, number: int, key: str) -> None:
-    worst = seen.worst
-    line = None if worst is None else worst.line
+    head = seen.headline
+    line = None if head is None else head.line
     callout(finding(seen), colour_of(line.verdict if line else None, line.risk if line else None))
     show_views(entry, seen, number, key)
     _route(seen)

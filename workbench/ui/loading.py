@@ -131,13 +131,13 @@ def _summary(identity: tuple[object, ...], number: int, _entry: Entry, _view: Vi
     if (_view.k or capture.call(capture.call_of(number)).k) is None:
         return Summary(number, length)
     try:
-        worst = _inspected(identity, number, _entry, _view).worst
+        head = _inspected(identity, number, _entry, _view).headline
     except WorkbenchError as error:
         return Summary(number, length, error=str(error))
-    if worst is None:
+    if head is None:
         return Summary(number, length)
-    line = worst.line
-    refused = worst.risk is None or worst.risk.refused
+    line = head.line
+    refused = head.risk is None or head.risk.refused
     verdict = line.verdict if line.refused is None else palette.REFUSED_WORD if refused else palette.NOT_RUN
     return Summary(number, length, verdict, line.risk, line.missing, line.expected_missing)
 
