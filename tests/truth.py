@@ -88,8 +88,8 @@ def given_to(op: str, row: Row) -> Row:
     return row
 
 
-def rows(case_id: str) -> list[Row]:
-    """The rows of a case."""
+def rows(case_id: str, most: int | None = None) -> list[Row]:
+    """The rows of a case, or the first ``most`` of them."""
     case = cases()[case_id]
     generators = _generators()
     scores = generators.build(case)
@@ -107,5 +107,5 @@ def rows(case_id: str) -> list[Row]:
             index=index,
             capture=case_id,
         )
-        for index, length in enumerate(lengths)
+        for index, length in enumerate(lengths[:most])
     ]

@@ -102,7 +102,7 @@ def test_recorded_selections_are_judged() -> None:
     ("arguments", "message"),
     [
         ({"paths": "nothing.*"}, "no path matches 'nothing"),
-        ({"variants": "mended"}, "no variant matches 'mended'; known here: stock, v0.33.0"),
+        ({"variants": "mended"}, "no variant matches 'mended'; known here: stock, detect_rescan, v0.33.0"),
         ({"engine": "warp"}, "known engines: model, recorded"),
         ({"engine": "recorded", "paths": "vllm.*"}, "stands for the op as a whole"),
         ({"repeats": 0}, "repeats is 0"),
@@ -227,7 +227,8 @@ def test_ties_claim_no_more_than_that_no_value_is_lost() -> None:
 
 def test_reached_is_the_release_s_own_variant() -> None:
     report = wb.run(bad_row(release="vllm==0.33.0"), paths="vllm.histogram_256", variants="*")
-    assert [(line.variant, line.reached) for line in report] == [("stock", False), ("v0.33.0", True)]
+    reached = {line.variant: line.reached for line in report}
+    assert reached == {"stock": False, "detect_rescan": False, "v0.33.0": True}
     taken = {risk.path: risk for risk in wb.inspect(bad_row(release="vllm==0.33.0")).census}
     assert (taken["vllm.histogram_256"].variant, taken["vllm.histogram_256"].level) == ("v0.33.0", "safe")
     assert taken["sglang.fast_topk"].level == "at risk"

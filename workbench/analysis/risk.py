@@ -79,7 +79,7 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
     filling = None
     # What a variant without loss holds its candidates in is not the buffer of the stock path.
     if path.key_bits is not None and path.buffer is not None and profile.countable and not variant.lossless:
-        filling = profile.filling(path.key_bits, path.buffer)
+        filling = profile.filling(path.key_bits, variant.buffer or path.buffer)
     seen = None if refused else _outlook(profile, path, variant, filling)
     note = "" if refused else _note(profile, path, variant, seen)
     return Risk(
@@ -106,6 +106,8 @@ def _outlook(profile: RowProfile, path: Path, variant: Variant, filling: Filling
     if path.family == "radix":
         missing = _signed_nan_missing(profile)
         return Outlook(missing, missing, 0.0 if missing else 1.0, float(missing))
+    if variant.lossless:
+        return None if profile.nan else NOTHING_LOST
     assert filling is not None
     return filling.outlook
 

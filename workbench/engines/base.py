@@ -33,11 +33,13 @@ class Engine(Protocol):
     Attributes:
         name: as in ``model``. runs_paths: whether it runs a named path (else it stands for the op as a whole).
         repeatable: whether every repeat gives the same selection, so that one is enough.
+        poisons: whether slots that were never written hold ``UNWRITTEN``.
     """
 
     name: str
     runs_paths: bool
     repeatable: bool
+    poisons: bool
 
     def refusals(self, task: Task) -> list[str]:
         """Why the engine cannot take the task, every reason in words; empty if it can."""

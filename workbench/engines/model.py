@@ -13,6 +13,7 @@ class ModelEngine:
     name = "model"
     runs_paths = True
     repeatable = False
+    poisons = True
 
     def refusals(self, task: Task) -> list[str]:
         assert task.path is not None

@@ -12,6 +12,7 @@ class RecordedEngine:
     name = "recorded"
     runs_paths = False
     repeatable = True
+    poisons = False
 
     def refusals(self, task: Task) -> list[str]:
         recorded = task.row.indices

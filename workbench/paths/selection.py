@@ -27,6 +27,21 @@ class Pass:
     kept: int
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a selection cost.
+
+    Attributes:
+        row_passes: passes over the whole row. bytes_read: of scores, passes and gathers by index together.
+        staged: candidates put into a buffer. fallback: what the selector gave its fast way up for; empty if it did not.
+    """
+
+    row_passes: int = 0
+    bytes_read: int = 0
+    staged: int = 0
+    fallback: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Telemetry:
     """The inside of one selection.
@@ -38,7 +53,7 @@ class Telemetry:
         buffered: whether the threshold bin went through the buffer (a bin that is taken whole may bypass it).
         stored: members of the threshold bin that the buffer took.
         dropped: int64 indices of the members that it did not take, in arrival order.
-        passes: the refinement passes, in order.
+        passes: the refinement passes, in order. cost: what it took.
     """
 
     key_bits: int | None = None
@@ -52,6 +67,10 @@ class Telemetry:
     stored: int = 0
     dropped: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     passes: tuple[Pass, ...] = ()
+    cost: Cost = Cost()
+
+
+UNWRITTEN = -777  # what a model leaves in slots that the kernel never writes, as a poisoned output shows them
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +78,7 @@ class Selection:
     """The indices that a path, an op or the reference returned for one row.
 
     Attributes:
-        indices: int32 [k], relative to the row's start; -1 marks an empty slot.
+        indices: int32 [k], relative to the row's start; -1 marks an empty slot, ``UNWRITTEN`` one never written.
         telemetry: the selector's inside, where the engine can tell.
     """
 

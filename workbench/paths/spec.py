@@ -92,11 +92,13 @@ class Buffer:
         whole_bin: whether members pass through the buffer even when all of them are winners. Paths that test
             ``count > k`` first send such a bin straight to the output, so that nothing can be dropped.
         ranks: the blocks that fill it; ``None`` for one block.
+        leaves_unwritten: whether slots stay unwritten where fewer members are stored than are needed.
     """
 
     capacity: int | Literal["k", "max(k, 1024)"]
     whole_bin: bool = False
     ranks: Ranks | None = None
+    leaves_unwritten: bool = False
 
     def slots(self, k: int) -> int:
         """Capacity in scores for a call with this k."""
@@ -130,6 +132,8 @@ class Variant:
         lossless: whether it returns the k best of every row without NaN.
         modelled: whether the ``model`` engine can run it.
         evidence: what the description rests on. note: one sentence.
+        model: the model that runs it, where it is not the family's own.
+        buffer, contract: its own, where they are not the path's. references: public threads.
     """
 
     name: str
@@ -137,6 +141,10 @@ class Variant:
     modelled: bool
     evidence: Evidence
     note: str
+    model: str = ""
+    buffer: Buffer | None = None
+    contract: Contract | None = None
+    references: tuple[str, ...] = ()
 
 
 Family = Literal["identity", "stash", "register", "radix", "opaque"]
@@ -158,6 +166,7 @@ class Path:
         longer_than, up_to: a row's length must be above the one and not above the other; ``"k"`` for the call's k,
             ``None`` for no bound.
         dtypes: score dtypes it takes.
+        row_passes: passes over the row that the stock path makes.
         arrival_unit: how many consecutive scores reach the buffer together.
         ranked_ties: up to how many buffered members are ranked by (value, smaller index) instead of by arrival.
         contract, variants, evidence.
@@ -177,6 +186,7 @@ class Path:
     longer_than: int | Literal["k"] | None = None
     up_to: int | Literal["k"] | None = None
     dtypes: tuple[str, ...] = ("float32",)
+    row_passes: int = 1
     arrival_unit: Literal["element", "warp"] = "element"
     ranked_ties: int = 0
     contract: Contract = Contract()
@@ -195,6 +205,10 @@ class Path:
                 return variant
         raise KeyError(name)
 
+    def as_variant(self, variant: Variant) -> Path:
+        """The path with the buffer of one of its variants."""
+        return self if variant.buffer is None else replace(self, buffer=variant.buffer)
+
     def unmet(self, *, k: int, length: int, dtype: str) -> list[str]:
         """Every condition of the path that a row does not meet, in words; empty if it takes the row."""
         reasons = []
@@ -212,13 +226,16 @@ class Path:
             reasons.append(f"length {length} is above {high}" + (" (k)" if self.up_to == "k" else ""))
         return reasons
 
-    def scaled(self, capacity: int, rank_capacity: int | None = None, rank_unit: int | None = None) -> Path:
+    def scaled(
+        self, capacity: int, rank_capacity: int | None = None, rank_unit: int | None = None, variants: bool = False
+    ) -> Path:
         """The same algorithm with other capacities and no bounds on k and length, small enough to enumerate.
 
         A path without a buffer loses its bounds only; one for rows no longer than k stays as it is.
 
         Args:
             capacity: of the whole buffer. rank_capacity, rank_unit: of each rank, for a cluster. All at least 1.
+            variants: whether the buffers of its variants are scaled as well.
 
         Raises:
             UsageError: a number that is no integer of 1 or more.
@@ -231,7 +248,14 @@ class Path:
         free = replace(self, ks=None, k_up_to=None, longer_than="k", up_to=None)
         if self.buffer is None:
             return free
-        ranks = self.buffer.ranks
-        if ranks is not None:
-            ranks = replace(ranks, capacity=rank_capacity or ranks.capacity, unit=rank_unit or ranks.unit)
-        return replace(free, buffer=replace(self.buffer, capacity=capacity, ranks=ranks))
+
+        def small(buffer: Buffer) -> Buffer:
+            ranks = buffer.ranks
+            if ranks is not None:
+                ranks = replace(ranks, capacity=rank_capacity or ranks.capacity, unit=rank_unit or ranks.unit)
+            return replace(buffer, capacity=capacity, ranks=ranks)
+
+        own = self.variants
+        if variants:
+            own = tuple(replace(one, buffer=small(one.buffer)) if one.buffer else one for one in own)
+        return replace(free, buffer=small(self.buffer), variants=own)

@@ -13,7 +13,7 @@ from workbench.paths.shared import (
     observed_exact,
     trivial,
 )
-from workbench.paths.spec import Buffer, Contract, Path, Ranks
+from workbench.paths.spec import Buffer, Contract, Evidence, Path, Ranks, Variant
 
 KS = (512, 1024, 2048)
 
@@ -25,6 +25,16 @@ COOPERATIVE_SHORT_UP_TO = 16384
 
 V0_33_0 = observed_exact("vllm==", "0.33.0")
 CLUSTERS = (2, 4, 8, 16)
+
+DETECT_RESCAN = Variant(
+    "detect_rescan",
+    True,
+    True,
+    Evidence.READ,
+    "counts the threshold bin first; where it overflows, selects from the row by four 8-bit passes",
+    model="detect_rescan",
+    references=("vllm-project/vllm#52149",),
+)
 
 _REPORTS = ("vllm-project/vllm#51782", "vllm-project/vllm#52149", "vllm-project/vllm#55314")
 
@@ -38,7 +48,7 @@ def _cooperative(ranks: int) -> Path:
         releases="vllm 0.24.0 to 0.32.0",
         references=("vllm-project/vllm#43008", "vllm-project/vllm#53382"),
         key_bits=10,
-        buffer=Buffer("max(k, 1024)", ranks=Ranks(ranks, 1024, "contiguous", 4, in_order=True)),
+        buffer=Buffer("max(k, 1024)", ranks=Ranks(ranks, 1024, "contiguous", 4, in_order=True), leaves_unwritten=True),
         digits=BYTES,
         ks=KS,
         longer_than=COOPERATIVE_SHORT_UP_TO,
@@ -64,7 +74,7 @@ PATHS: tuple[Path, ...] = (
         up_to=HISTOGRAM_2048_UP_TO,
         arrival_unit="warp",
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, V0_33_0),
+        variants=(STOCK, DETECT_RESCAN, V0_33_0),
     ),
     Path(
         name="vllm.histogram_256",
@@ -79,8 +89,9 @@ PATHS: tuple[Path, ...] = (
         ks=KS,
         longer_than=HISTOGRAM_2048_UP_TO,
         up_to=HISTOGRAM_256_UP_TO,
+        row_passes=2,
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, V0_33_0),
+        variants=(STOCK, DETECT_RESCAN, V0_33_0),
     ),
     Path(
         name="vllm.histogram_4096",
@@ -111,8 +122,9 @@ PATHS: tuple[Path, ...] = (
         digits=BYTES,
         ks=KS,
         longer_than="k",
+        row_passes=2,
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, V0_33_0),
+        variants=(STOCK, DETECT_RESCAN, V0_33_0),
     ),
     *(_cooperative(ranks) for ranks in CLUSTERS),
     Path(

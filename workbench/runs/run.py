@@ -13,6 +13,7 @@ from workbench.engines.registry import get_engine
 from workbench.errors import UsageError
 from workbench.paths.arrival import Arrival, OrderKind
 from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
 from workbench.runs.report import Line, Report, Result, risk_fields, verdict_fields
@@ -154,7 +155,8 @@ def _run_one(
     if refusals:
         return Result(Line(**about, refused="; ".join(refusals)), risk=found)  # type: ignore[arg-type]
     selection = engine.select(task)
-    verdict = judge(case.row.valid, case.exact.indices, selection.indices)
+    poison = UNWRITTEN if engine.poisons else None
+    verdict = judge(case.row.valid, case.exact.indices, selection.indices, poison)
     return Result(Line(**about, **verdict_fields(verdict)), selection, verdict, found)  # type: ignore[arg-type]
 
 

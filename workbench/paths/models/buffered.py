@@ -1,0 +1,97 @@
+"""Selectors that buffer the threshold bin: stashes of indices, ties of rows in registers, and clusters of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram, locate
+from workbench.numeric.keys import ordered_keys
+from workbench.paths.models.digits import refine
+from workbench.paths.models.tape import Made, Tape
+from workbench.paths.selection import Pass, Telemetry
+from workbench.paths.spec import Buffer, Path
+
+
+@dataclass(frozen=True, eq=False)
+class Coarse:
+    """The coarse pass over a row: its bins, and what lies above and in the threshold bin, in arrival order."""
+
+    row: HalfHistogram
+    bins: torch.Tensor
+    at: Threshold
+    bits: int
+    capacity: int
+    buffered: bool
+
+    def telemetry(self, stored: int, dropped: torch.Tensor, passes: tuple[Pass, ...]) -> Telemetry:
+        """The inside of a selection that began with this pass."""
+        return Telemetry(
+            key_bits=self.bits,
+            histogram=self.bins,
+            threshold_bin=self.at.bin,
+            above=self.at.above,
+            population=self.at.population,
+            need=self.at.need,
+            capacity=self.capacity,
+            buffered=self.buffered,
+            stored=stored,
+            dropped=dropped,
+            passes=passes,
+        )
+
+
+def coarse(path: Path, tape: Tape, k: int) -> Coarse:
+    """Count the coarse bins of the row and find the threshold bin; one pass."""
+    assert path.key_bits is not None
+    assert path.buffer is not None
+    tape.scan()
+    row = half_histogram(tape.scores)
+    bins = row.bins(path.key_bits)
+    at = locate(bins, k)
+    buffered = path.buffer.whole_bin or at.need < at.population
+    return Coarse(row, bins, at, path.key_bits, path.buffer.slots(k), buffered)
+
+
+def stock(path: Path, tape: Tape, k: int) -> Made:
+    """As released: higher bins to the output, the threshold bin into the buffer, first come, then an exact cut."""
+    return collect(path, tape, k, coarse(path, tape, k))
+
+
+def collect(path: Path, tape: Tape, k: int, seen: Coarse) -> Made:
+    """What follows the coarse pass as released; the remaining passes over the row are counted."""
+    assert path.buffer is not None
+    tape.scan(path.row_passes - 1)
+    above = tape.order(seen.row.above(seen.at.bin, seen.bits))
+    members = tape.order(seen.row.members(seen.at.bin, seen.bits))
+    stored = stored_members(path.buffer, members, tape.length, k) if seen.buffered else members
+    if seen.buffered:
+        tape.stage(stored.numel())
+    taken, passes = cut(path, tape, stored, seen.at.need)
+    dropped = members[~torch.isin(members, stored)]
+    unwritten = max(0, seen.at.need - stored.numel()) if path.buffer.leaves_unwritten else 0
+    return Made(torch.cat([above, taken]), seen.telemetry(stored.numel(), dropped, passes), unwritten)
+
+
+def cut(path: Path, tape: Tape, stored: torch.Tensor, need: int) -> tuple[torch.Tensor, tuple[Pass, ...]]:
+    """The ``need`` best of the buffered members: few are ranked by (value, smaller index), more by exact digits."""
+    if stored.numel() <= need:
+        return stored, ()
+    if stored.numel() > path.ranked_ties:
+        return refine(tape, stored, need, path.digits)
+    by_index = stored.sort().values
+    order = torch.sort(ordered_keys(tape.scores[by_index]), descending=True, stable=True).indices
+    return by_index[order][:need], ()
+
+
+def stored_members(buffer: Buffer, members: torch.Tensor, length: int, k: int) -> torch.Tensor:
+    """The members that the buffer takes, of those in arrival order."""
+    room = buffer.slots(k)
+    if buffer.ranks is None:
+        return members[:room]
+    owners = buffer.ranks.owners(members, length)
+    places = [torch.nonzero(owners == rank).flatten() for rank in range(buffer.ranks.count)]
+    shares = buffer.shares([place.numel() for place in places], k)
+    stored = torch.cat([place[:share] for place, share in zip(places, shares, strict=True)])
+    return members[stored if buffer.ranks.in_order else stored.sort().values[:room]]

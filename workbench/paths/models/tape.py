@@ -1,0 +1,69 @@
+"""The row as a model reads it: every pass, gather and fallback is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from workbench.paths.arrival import Arrival
+from workbench.paths.selection import Cost, Telemetry
+from workbench.paths.spec import Path
+
+
+class Tape:
+    """One row under one arrival order, and what reading it has cost so far.
+
+    Args:
+        scores: [length], the valid scores. arrival: the order in which scores reach a buffer.
+    """
+
+    def __init__(self, scores: torch.Tensor, arrival: Arrival) -> None:
+        self.scores, self.arrival = scores, arrival
+        self.length = scores.numel()
+        self._passes = self._bytes = self._staged = 0
+        self._fallback = ""
+
+    def scan(self, times: int = 1) -> None:
+        """Count passes over the whole row."""
+        self._passes += times
+        self._bytes += times * self.length * self.scores.element_size()
+
+    def gather(self, count: int) -> None:
+        """Count scores that are read again by index."""
+        self._bytes += count * self.scores.element_size()
+
+    def stage(self, count: int) -> None:
+        """Count candidates that are put into a buffer."""
+        self._staged += count
+
+    def fall_back(self, what: str) -> None:
+        """Note that the fast way was given up, and for what."""
+        self._fallback = what
+
+    def order(self, indices: torch.Tensor) -> torch.Tensor:
+        """Ascending positions in arrival order."""
+        return self.arrival.sort(indices, self.length)
+
+    @property
+    def cost(self) -> Cost:
+        """What was counted."""
+        return Cost(self._passes, self._bytes, self._staged, self._fallback)
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What a model returns.
+
+    Attributes:
+        indices: the winners it wrote, int64, at most k. telemetry: its inside, without the cost.
+        unwritten: slots after them that it never wrote; further slots are -1.
+    """
+
+    indices: torch.Tensor
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    unwritten: int = 0
+
+
+Model = Callable[[Path, Tape, int], Made]
