@@ -1,0 +1,50 @@
+"""Short rows of bfloat16 scores, held in registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from workbench.numeric.histogram import half_histogram, locate
+from workbench.numeric.keys import key_width, ordered_keys
+from workbench.paths.models.digits import search_row
+from workbench.paths.models.tape import Made, Tape, binned
+from workbench.paths.selection import Telemetry
+from workbench.paths.spec import Path
+
+LOSSY_BITS = 13
+
+
+def exact(path: Path, tape: Tape, k: int) -> Made:
+    """Two bytes give the k-th value; then scores are compared with it as numbers.
+
+    A NaN is counted by its bits and no comparison takes it, which leaves slots at -1. Zeros of both signs are equal as
+    numbers, so that at a pivot of -0.0 the equal ones are counted anew.
+    """
+    tape.scan()
+    keys = ordered_keys(tape.scores)
+    on_chip = Tape(tape.scores, tape.arrival)
+    found = search_row(on_chip, keys, k, path.digits, width=key_width(tape.scores))
+    pivot = tape.scores[keys == found.pivot][0]
+    greater = tape.order(torch.nonzero(tape.scores > pivot).flatten())
+    equal = tape.order(torch.nonzero(tape.scores == pivot).flatten())
+    negative_zero = bool(pivot == 0) and bool(torch.signbit(pivot))
+    need = k - greater.numel() if negative_zero else found.need
+    return Made(torch.cat([greater, equal[:need]]), Telemetry(passes=found.passes))
+
+
+def approximate(path: Path, tape: Tape, k: int) -> Made:
+    """One histogram of 13 fp16 bits; what shares the threshold bin is taken first come, without a closer look."""
+    tape.scan()
+    half = half_histogram(tape.scores.float())
+    bins = half.bins(LOSSY_BITS)
+    at = locate(bins, k)
+    members = tape.order(half.members(at.bin, LOSSY_BITS))
+    telemetry = replace(
+        binned(LOSSY_BITS, bins, at, at.need),
+        buffered=at.need < at.population,
+        stored=at.need,
+        dropped=members[at.need :],
+    )
+    return Made(torch.cat([tape.order(half.above(at.bin, LOSSY_BITS)), members[: at.need]]), telemetry)

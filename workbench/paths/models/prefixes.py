@@ -1,0 +1,56 @@
+"""Selectors of whole devices: exact prefixes of the row until what shares the last one fits a tie buffer."""
+
+from __future__ import annotations
+
+import torch
+
+from workbench.numeric.keys import ordered_keys
+from workbench.paths.models import buffered
+from workbench.paths.models.digits import Search, emit, parted, search_row
+from workbench.paths.models.tape import Made, Tape
+from workbench.paths.selection import Pass, Telemetry
+from workbench.paths.spec import Path
+
+COOP_DIGITS = (12, 10, 10)
+ROCM_DIGITS = (12, 4)
+REST = (8, 8)
+
+
+def coop(path: Path, tape: Tape, k: int) -> Made:
+    """All blocks of a grid on one row: 12, 10 and 10 bits, ending early; NaN counts as -inf."""
+    assert path.buffer is not None
+    tape.scores = torch.where(torch.isnan(tape.scores), -torch.inf, tape.scores)
+    keys = ordered_keys(tape.scores)
+    room = max(k, path.buffer.slots(k))  # the op takes no k above its capacity
+    found = search_row(tape, keys, k, COOP_DIGITS, stop_at=room)
+    return _collect(path, tape, keys, found, room)
+
+
+def rocm_coop(path: Path, tape: Tape, k: int) -> Made:
+    """12 bits and, where more members share them than fit, 4 more; past that the row is read again under the prefix."""
+    assert path.buffer is not None
+    keys = ordered_keys(tape.scores)
+    room = path.buffer.slots(k)
+    found = search_row(tape, keys, k, ROCM_DIGITS, stop_at=room)
+    if found.equal <= room:
+        return _collect(path, tape, keys, found, room)
+    tape.scan()
+    tape.stage(room)
+    tape.fall_back("rescan under the resolved prefix")
+    found = search_row(tape, keys, k, REST, start=found)
+    tape.scan()
+    return Made(emit(tape, keys, found), _telemetry(room, 0, found.passes))
+
+
+def _collect(path: Path, tape: Tape, keys: torch.Tensor, found: Search, room: int) -> Made:
+    """Winners to the output, ties into the buffer, first come, and an exact cut there."""
+    tape.scan()
+    above, ties = (tape.order(indices) for indices in parted(keys, found))
+    ties = ties[:room]
+    tape.stage(ties.numel())
+    taken, passes = buffered.cut(path, tape, ties, found.need)
+    return Made(torch.cat([above, taken]), _telemetry(room, ties.numel(), (*found.passes, *passes)))
+
+
+def _telemetry(room: int, stored: int, passes: tuple[Pass, ...]) -> Telemetry:
+    return Telemetry(capacity=room, buffered=stored > 0, stored=stored, passes=passes)
