@@ -81,7 +81,7 @@ def test_nan() -> None:
     scores[4] = -math.nan
     lost = of("vllm.radix", scores)
     assert (lost.level, lost.least_missing, lost.most_missing, lost.p_clean) == ("certain", 1, 1, 0.0)
-    unknown = of("vllm.per_row", scores)
+    unknown = of("vllm.sampled", scores)
     assert unknown.level is None
     assert "holds 2 NaN" in unknown.note
     many = torch.cat([torch.full((6000,), math.nan), torch.rand(20000)])

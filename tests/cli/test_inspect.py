@@ -221,7 +221,7 @@ def test_numbers_json_does_not_know_are_strings(cli_json: CliJson, tmp_path: Pat
     file = tmp_path / "nan.safetensors"
     scores = torch.tensor([float("nan"), float("inf"), 3.0, 2.0, 1.0, -float("inf")])
     write_capture(file, [Row(scores, 6, call=Call(k=4), indices=torch.tensor([2, 3, 4, 5], dtype=torch.int32))])
-    code, document = cli_json("inspect", file)
+    code, document = cli_json("inspect", file, "--path", "sglang.v1")
     assert code == 1
     values = document["detail"]["difference"]["values"]
     assert [value["score"] for value in values if value["status"] == "lost"] == ["nan", "inf"]
@@ -278,11 +278,11 @@ def test_a_bad_row_is_one_line(cli: Cli, captures: Path) -> None:
 
 
 def test_a_path_without_a_model_is_not_said_to_have_lost_none(cli: Cli, cli_json: CliJson, captures: Path) -> None:
-    args = ("inspect", captures / "healthy.safetensors", "--op", "vllm.top_k_per_row_decode")
+    args = ("inspect", captures / "healthy.safetensors", "--op", "flashinfer.top_k_ragged_transform")
     result = cli(*args)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == "Of 2 rows, 2 were not run."
-    assert section_of(result.stdout, "not run") == {"vllm.per_row": "0-1 vllm.per_row stock has no model"}
+    assert section_of(result.stdout, "not run") == {"flashinfer.ragged": "0-1 flashinfer.ragged stock has no model"}
     _, document = cli_json(*args)
     assert [(row["worst"]["verdict"], row["worst"]["risk"]) for row in document["rows"]] == [(None, "safe")] * 2
 

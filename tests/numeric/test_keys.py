@@ -10,7 +10,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.numeric.keys import bin_values, coarse_keys, half_key_value, half_keys, ordered_keys, value_keys
+from workbench.numeric.keys import (
+    bin_values,
+    coarse_keys,
+    half_key_value,
+    half_keys,
+    key_width,
+    ordered_keys,
+    value_keys,
+)
 
 ANY_FLOAT32 = st.floats(width=32, allow_nan=True, allow_infinity=True)
 
@@ -107,3 +115,18 @@ def test_values_of_half_keys() -> None:
     assert half_key_value(0x8001) == 2.0**-24
     assert math.copysign(1, half_key_value(0x7FFF)) == -1
     assert math.isnan(half_key_value(0xFFFF))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_ordered_keys_of_every_16_bit_score(dtype: torch.dtype) -> None:
+    scores = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(dtype)
+    keys = ordered_keys(scores)
+    assert key_width(scores) == 16
+    assert sorted(keys.tolist()) == list(range(1 << 16))
+    numbers = ~torch.isnan(scores)
+    ascending = scores[numbers][keys[numbers].argsort()].float()
+    assert (ascending[1:] >= ascending[:-1]).all()
+    negative = torch.signbit(scores)
+    assert keys[~numbers & negative].max() < keys[numbers].min()
+    assert keys[~numbers & ~negative].min() > keys[numbers].max()
+    assert (ordered_keys(torch.tensor([0.0, -0.0], dtype=dtype)) == torch.tensor([0x8000, 0x7FFF])).all()

@@ -17,7 +17,11 @@ from workbench.paths.model import run_model
 from workbench.paths.selection import Selection
 from workbench.paths.spec import Path
 
-MODELLED = [path for path in find_paths() if path.variant("stock").modelled and path.family != "identity"]
+MODELLED = [
+    path
+    for path in find_paths()
+    if path.variant("stock").modelled and path.family != "identity" and path.name != "tilelang.topk_selector"
+]
 ORDERS = [
     Arrival("index"),
     Arrival("reverse"),
@@ -32,6 +36,7 @@ def length_for(path: Path) -> int:
 
 
 def run(path: Path, scores: torch.Tensor, arrival: Arrival, k: int = 2048) -> tuple[Selection, str, int]:
+    scores = scores.to(getattr(torch, path.dtypes[0]))
     selection = run_model(path, scores, k, arrival)
     verdict = judge(scores, reference(Row(scores, scores.numel()), k).indices, selection.indices)
     return selection, verdict.kind, verdict.missing
@@ -41,7 +46,9 @@ def run(path: Path, scores: torch.Tensor, arrival: Arrival, k: int = 2048) -> tu
 @pytest.mark.parametrize("path", MODELLED, ids=lambda path: path.name)
 def test_normal_scores_are_selected_exactly(path: Path, arrival: Arrival) -> None:
     scores = torch.randn(length_for(path), generator=torch.Generator().manual_seed(1))
-    assert run(path, scores, arrival)[1:] == ("exact", 0)
+    kind, missing = run(path, scores, arrival)[1:]
+    assert missing == 0
+    assert kind in (("exact",) if path.dtypes[0] == "float32" else ("exact", "ties"))  # bfloat16 rounds to ties
 
 
 @pytest.mark.parametrize("path", MODELLED, ids=lambda path: path.name)
@@ -91,8 +98,8 @@ def test_radix_ranks_a_signed_nan_below_everything() -> None:
 
 
 def test_a_path_without_a_model_says_so() -> None:
-    with pytest.raises(UsageError, match=r"vllm\.sampled stock has no model"):
-        run_model(get_path("vllm.sampled"), torch.zeros(4096), 512, Arrival())
+    with pytest.raises(UsageError, match=r"vllm\.sampled v0\.33\.0 has no model"):
+        run_model(get_path("vllm.sampled"), torch.zeros(4096), 512, Arrival(), "v0.33.0")
 
 
 def test_arrival_orders_are_orders_of_the_whole_row() -> None:

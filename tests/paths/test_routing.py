@@ -168,4 +168,13 @@ def test_every_op_release_and_device_routes_to_a_known_path() -> None:
             reached[op.name].add(taken.path)
     for op in OPS:
         assert reached[op.name] - {None} == set(op.reaches), op.name
-    assert names - set().union(*reached.values()) == {"sglang.v4_aot", "sglang.qsa"}  # no release that was run
+    assert names - set().union(*reached.values()) == {  # no release that was run
+        "sglang.v4_aot",
+        "sglang.qsa",
+        "sglang.coop",
+        "sglang.rocm_coop",
+        "torch.topk",
+        "tilelang.topk_selector",
+        "flashinfer.filtered",  # which of the two an op takes is not established
+        "flashinfer.radix",
+    }

@@ -90,7 +90,8 @@ class Filling:
     @cached_property
     def _parts(self) -> list[Part]:
         cut, ranks = self._cut(), self._buffer.ranks
-        if ranks is None:
+        # Of the first to arrive anywhere, a rank with as much room has stored its own.
+        if ranks is None or (not ranks.in_order and ranks.capacity >= self.capacity):
             return [Part(self.at.population, self.at.population, cut.better, cut.equal)]
         owners = ranks.owners(cut.members, self._length)
         members, better, equal = (

@@ -11,9 +11,13 @@ from typing import Any, Literal
 
 import torch
 
+from workbench.analysis.collected import collected
 from workbench.analysis.profile import Filling, RowProfile
+from workbench.analysis.settled import first_of_the_bin, order_free
 from workbench.analysis.survival import NOTHING_LOST, Outlook
 from workbench.paths.catalog import PATHS
+from workbench.paths.faults import finding
+from workbench.paths.models.sglang_v2 import RULES
 from workbench.paths.spec import Path, Variant
 
 Level = Literal["safe", "at risk", "certain"]
@@ -75,18 +79,28 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
         profile: of the row. variant: of the path; ``stock`` by default.
     """
     variant = variant or path.variant("stock")
-    refused = tuple(path.unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
+    refused = tuple(path.as_variant(variant).unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
     filling = None
     # What a variant without loss holds its candidates in is not the buffer of the stock path.
-    if path.key_bits is not None and path.buffer is not None and profile.countable and not variant.lossless:
+    exact = variant.lossless or (variant.model in RULES and RULES[variant.model].fallback == "true")
+    if path.key_bits is not None and path.buffer is not None and profile.countable and not exact:
         filling = profile.filling(path.key_bits, variant.buffer or path.buffer)
-    seen = None if refused else _outlook(profile, path, variant, filling)
-    note = "" if refused else _note(profile, path, variant, seen)
+    told = None if refused else finding(path, variant, profile)
+    if told is not None and not told.runs:
+        return Risk(
+            path=path.name,
+            variant=variant.name,
+            level=told.level,
+            p_clean=0.0 if told.level == "certain" else None,
+            note=told.words,
+            **(_filling_fields(filling) if filling is not None else {}),
+        )
+    seen, note = (None, "") if refused else _outlook_and_note(profile, path, variant, filling)
     return Risk(
         path=path.name,
         variant=variant.name,
         refused=refused,
-        note=note,
+        note=told.words if told is not None else note,
         **(_outlook_fields(seen, filling) if seen is not None else {}),
         **(_filling_fields(filling) if filling is not None else {}),
     )
@@ -95,6 +109,16 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
 def census(profile: RowProfile, paths: tuple[Path, ...] = PATHS) -> list[Risk]:
     """Risk of one row on every path's stock variant, without running them."""
     return [risk(profile, path) for path in paths]
+
+
+def _outlook_and_note(
+    profile: RowProfile, path: Path, variant: Variant, filling: Filling | None
+) -> tuple[Outlook | None, str]:
+    if variant.model in RULES:
+        found = collected(profile, path.as_variant(variant), RULES[variant.model])
+        return found.outlook, found.note
+    seen = _outlook(profile, path, variant, filling)
+    return seen, _note(profile, path, variant, seen)
 
 
 def _outlook(profile: RowProfile, path: Path, variant: Variant, filling: Filling | None) -> Outlook | None:
@@ -106,6 +130,10 @@ def _outlook(profile: RowProfile, path: Path, variant: Variant, filling: Filling
     if path.family == "radix":
         missing = _signed_nan_missing(profile)
         return Outlook(missing, missing, 0.0 if missing else 1.0, float(missing))
+    if variant.model == "bf16_approximate":
+        return first_of_the_bin(profile)
+    if variant.order_free and (profile.nan or not variant.lossless):
+        return order_free(profile, path, variant)
     if variant.lossless:
         return None if profile.nan else NOTHING_LOST
     assert filling is not None

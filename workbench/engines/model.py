@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.engines.base import Task
+from workbench.paths.faults import Counts, finding
 from workbench.paths.model import run_model
 from workbench.paths.selection import Selection
 
@@ -17,8 +18,12 @@ class ModelEngine:
 
     def refusals(self, task: Task) -> list[str]:
         assert task.path is not None
-        reasons = task.path.unmet(k=task.k, length=task.row.length, dtype=task.row.dtype)
-        if not task.path.variant(task.variant).modelled:
+        variant = task.path.variant(task.variant)
+        reasons = task.path.as_variant(variant).unmet(k=task.k, length=task.row.length, dtype=task.row.dtype)
+        told = None if reasons else finding(task.path, variant, Counts(task.row.valid, task.k))
+        if told is not None and not told.runs:
+            reasons.append(f"{task.path.name} {task.variant} is not run: {told.words}")
+        elif not variant.modelled:
             reasons.append(f"{task.path.name} {task.variant} has no model")
         return reasons
 

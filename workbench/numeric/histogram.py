@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from workbench.numeric.keys import half_patterns
+from workbench.numeric.keys import KEY_BITS, half_patterns
 
 HALF_BINS = 1 << 16
 LEAST_NUMBER, GREATEST_NUMBER = 0x03FF, 0xFC00  # ordered fp16 keys of -inf and +inf; beyond them lies NaN
@@ -74,6 +74,29 @@ class HalfHistogram:
         if isinstance(mask, torch.Tensor):
             return torch.nonzero(mask).flatten()
         return torch.from_numpy(np.flatnonzero(mask))
+
+
+@dataclass(frozen=True, eq=False)
+class KeyHistogram:
+    """Bins of a row's scores by the top bits of their exact ordered keys.
+
+    Attributes:
+        keys: int64 [n], ordered keys in [0, 2^32).
+    """
+
+    keys: torch.Tensor
+
+    def bins(self, bits: int) -> torch.Tensor:
+        """Populations of the 2^bits bins, int64, ascending by score."""
+        return torch.bincount(self.keys >> (KEY_BITS - bits), minlength=1 << bits)
+
+    def members(self, bin_: int, bits: int) -> torch.Tensor:
+        """Indices of the scores in one bin, int64, ascending."""
+        return torch.nonzero(self.keys >> (KEY_BITS - bits) == bin_).flatten()
+
+    def above(self, bin_: int, bits: int) -> torch.Tensor:
+        """Indices of the scores in bins above ``bin_``, int64, ascending."""
+        return torch.nonzero(self.keys >> (KEY_BITS - bits) > bin_).flatten()
 
 
 def half_histogram(scores: torch.Tensor) -> HalfHistogram:

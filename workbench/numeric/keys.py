@@ -18,6 +18,7 @@ import torch
 
 _BITS = {torch.float32: torch.int32, torch.float16: torch.int16, torch.bfloat16: torch.int16}
 _HALF_INF = 0x7C00
+KEY_BITS = 32  # of the exact ordered key
 
 
 def _signed_order(scores: torch.Tensor) -> torch.Tensor:
@@ -38,10 +39,16 @@ def value_keys(scores: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isnan(scores), torch.iinfo(torch.int32).max, keys)
 
 
+def key_width(scores: torch.Tensor) -> int:
+    """Bits of an exact ordered key of these scores: 32 for float32, 16 for bfloat16 and float16."""
+    return torch.iinfo(_BITS[scores.dtype]).bits
+
+
 def ordered_keys(scores: torch.Tensor) -> torch.Tensor:
-    """Exact ordered keys as the CUDA selectors compare them, int64 in [0, 2^32), from float32 scores."""
-    bits = scores.contiguous().view(torch.int32).to(torch.int64)
-    return torch.where(bits < 0, ~bits & 0xFFFFFFFF, bits + 0x80000000)
+    """Exact ordered keys as the CUDA selectors compare them, int64 in [0, 2^``key_width``)."""
+    width = key_width(scores)
+    bits = scores.contiguous().view(_BITS[scores.dtype]).to(torch.int64)
+    return torch.where(bits < 0, ~bits & ((1 << width) - 1), bits + (1 << (width - 1)))
 
 
 def half_patterns(scores: torch.Tensor) -> torch.Tensor:

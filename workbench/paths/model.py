@@ -8,7 +8,21 @@ import torch
 
 from workbench.errors import UsageError
 from workbench.paths.arrival import Arrival
-from workbench.paths.models import buffered, plain, rescans
+from workbench.paths.models import (
+    baselines,
+    bf16,
+    buffered,
+    ordered,
+    per_row,
+    plain,
+    prefixes,
+    recovery,
+    rescans,
+    sampled,
+    sglang_repairs,
+    sglang_v2,
+    streaming,
+)
 from workbench.paths.models.tape import Model, Tape
 from workbench.paths.selection import UNWRITTEN, Selection
 from workbench.paths.spec import Path
@@ -20,6 +34,35 @@ MODELS: dict[str, Model] = {
     "stash": buffered.stock,
     "register": buffered.stock,
     "detect_rescan": rescans.detect_rescan,
+    "collect_then_rescan": rescans.collect_then_rescan,
+    "wide_rescan": rescans.wide_rescan,
+    "wide_rescan_sampled": rescans.wide_rescan_sampled,
+    "register_recovery": recovery.register_recovery,
+    "cluster_recovery": recovery.cluster_recovery,
+    "ordered_radix": ordered.ordered_radix,
+    "ordered_register": ordered.ordered_register,
+    "cutoff_first": sglang_repairs.cutoff_first,
+    "filtered_rescan": sglang_repairs.filtered_rescan,
+    "resume_index": sglang_repairs.resume_index,
+    "unique_key": sglang_repairs.unique_key,
+    **sglang_v2.MODELS,
+    "per_row": per_row.per_row,
+    "per_row_prefill": per_row.prefill,
+    "per_row_padded": per_row.padded,
+    "per_row_split": per_row.decode_split,
+    "per_row_split_padded": per_row.decode_split_padded,
+    "sampled": sampled.sampled,
+    "bf16_exact": bf16.exact,
+    "bf16_approximate": bf16.approximate,
+    "coop": prefixes.coop,
+    "rocm_coop": prefixes.rocm_coop,
+    "deep_select": streaming.deep_select,
+    "torch_topk": baselines.torch_topk,
+    "unguarded": baselines.unguarded,
+    "flashinfer_radix": baselines.radix,
+    "flashinfer_radix_by_index": baselines.radix_by_index,
+    "flashinfer_filtered": baselines.filtered,
+    "flashinfer_filtered_by_index": baselines.filtered_by_index,
 }
 
 

@@ -78,8 +78,11 @@ class Ranks:
         runs = indices // self.unit
         if self.layout == "interleaved":
             return runs % self.count
-        per_rank = -(-length // (self.unit * self.count))
-        return runs // per_rank
+        return runs // (self.slice_of(length) // self.unit)
+
+    def slice_of(self, length: int) -> int:
+        """How many scores of a row of ``length`` the first rank holds when each has one slice."""
+        return -(-length // (self.unit * self.count)) * self.unit
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ class Variant:
         modelled: whether the ``model`` engine can run it.
         evidence: what the description rests on. note: one sentence.
         model: the model that runs it, where it is not the family's own.
-        buffer, contract: its own, where they are not the path's. references: public threads.
+        buffer, contract, up_to: its own, where they are not the path's. references: public threads.
+        order_free: whether what it loses, on any row and NaN included, does not depend on the arrival order.
     """
 
     name: str
@@ -144,10 +148,12 @@ class Variant:
     model: str = ""
     buffer: Buffer | None = None
     contract: Contract | None = None
+    up_to: int | None = None
     references: tuple[str, ...] = ()
+    order_free: bool = False
 
 
-Family = Literal["identity", "stash", "register", "radix", "opaque"]
+Family = Literal["identity", "stash", "register", "radix", "own"]
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ class Path:
         name: as in ``vllm.histogram_256``. summary: one sentence.
         family: the shared model. ``identity`` takes every score of a row no longer than k; ``stash`` buffers the
             threshold bin's indices and refines them by exact bytes; ``register`` keeps the row in registers and buffers
-            ties; ``radix`` compares exact keys only; ``opaque`` has no model yet.
+            ties; ``radix`` compares exact keys only; ``own`` shares no model: its variants name theirs.
         source: upstream file and function. releases: where it is found, in words. references: public threads.
         key_bits: bits of the coarse key; ``None`` without one. buffer: its candidate buffer; ``None`` without one.
         digits: bits of each exact refinement digit, from the top.
@@ -206,8 +212,11 @@ class Path:
         raise KeyError(name)
 
     def as_variant(self, variant: Variant) -> Path:
-        """The path with the buffer of one of its variants."""
-        return self if variant.buffer is None else replace(self, buffer=variant.buffer)
+        """The path with the buffer and the bound on length of one of its variants."""
+        if variant.buffer is None and variant.up_to is None:
+            return self
+        up_to = self.up_to if variant.up_to is None else variant.up_to
+        return replace(self, buffer=variant.buffer or self.buffer, up_to=up_to)
 
     def unmet(self, *, k: int, length: int, dtype: str) -> list[str]:
         """Every condition of the path that a row does not meet, in words; empty if it takes the row."""
@@ -245,9 +254,8 @@ class Path:
                 raise UsageError(f"{number!r} is no capacity; an integer of 1 or more is needed")
         if self.family == "identity":
             return self
-        free = replace(self, ks=None, k_up_to=None, longer_than="k", up_to=None)
-        if self.buffer is None:
-            return free
+        own = tuple(replace(one, up_to=None) for one in self.variants)
+        free = replace(self, ks=None, k_up_to=None, longer_than="k", up_to=None, variants=own)
 
         def small(buffer: Buffer) -> Buffer:
             ranks = buffer.ranks
@@ -255,7 +263,6 @@ class Path:
                 ranks = replace(ranks, capacity=rank_capacity or ranks.capacity, unit=rank_unit or ranks.unit)
             return replace(buffer, capacity=capacity, ranks=ranks)
 
-        own = self.variants
         if variants:
             own = tuple(replace(one, buffer=small(one.buffer)) if one.buffer else one for one in own)
-        return replace(free, buffer=small(self.buffer), variants=own)
+        return replace(free, buffer=self.buffer and small(self.buffer), variants=own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.paths.own_variants import NEGATIVE_LENGTH, PER_ROW, RING_REUSE, SAMPLED
 from workbench.paths.shared import (
     BYTES,
     NAN_SIGNED,
@@ -9,11 +10,22 @@ from workbench.paths.shared import (
     NAN_UNKNOWN,
     STOCK,
     STOCK_EXACT,
-    exact_inside_unknown,
     observed_exact,
     trivial,
 )
-from workbench.paths.spec import Buffer, Contract, Evidence, Path, Ranks, Variant
+from workbench.paths.spec import Buffer, Contract, Path, Ranks
+from workbench.paths.vllm_repairs import (
+    COLLECT_RESCAN,
+    DETECT_RESCAN,
+    DETERMINISTIC,
+    DETERMINISTIC_FILTERED,
+    DETERMINISTIC_REGISTER,
+    DETERMINISTIC_SHORT,
+    REGISTER_RECOVERY,
+    WIDE_RESCAN,
+    WIDE_RESCAN_SAMPLED,
+    cluster_recovery,
+)
 
 KS = (512, 1024, 2048)
 
@@ -26,34 +38,25 @@ COOPERATIVE_SHORT_UP_TO = 16384
 V0_33_0 = observed_exact("vllm==", "0.33.0")
 CLUSTERS = (2, 4, 8, 16)
 
-DETECT_RESCAN = Variant(
-    "detect_rescan",
-    True,
-    True,
-    Evidence.READ,
-    "counts the threshold bin first; where it overflows, selects from the row by four 8-bit passes",
-    model="detect_rescan",
-    references=("vllm-project/vllm#52149",),
-)
-
 _REPORTS = ("vllm-project/vllm#51782", "vllm-project/vllm#52149", "vllm-project/vllm#55314")
 
 
-def _cooperative(ranks: int) -> Path:
+def _cooperative(count: int) -> Path:
+    ranks = Ranks(count, 1024, "contiguous", 4, in_order=True)
     return Path(
-        name=f"vllm.cooperative_{ranks}",
-        summary=f"a cluster of {ranks} blocks a row, 10-bit fp16 bins, 1024 ties a block, then exact bytes",
+        name=f"vllm.cooperative_{count}",
+        summary=f"a cluster of {count} blocks a row, 10-bit fp16 bins, 1024 ties a block, then exact bytes",
         family="register",
         source="cooperative_topk.cuh",
         releases="vllm 0.24.0 to 0.32.0",
         references=("vllm-project/vllm#43008", "vllm-project/vllm#53382"),
         key_bits=10,
-        buffer=Buffer("max(k, 1024)", ranks=Ranks(ranks, 1024, "contiguous", 4, in_order=True), leaves_unwritten=True),
+        buffer=Buffer("max(k, 1024)", ranks=ranks, leaves_unwritten=True),
         digits=BYTES,
         ks=KS,
         longer_than=COOPERATIVE_SHORT_UP_TO,
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, V0_33_0),
+        variants=(STOCK, cluster_recovery(ranks), V0_33_0),
     )
 
 
@@ -74,7 +77,7 @@ PATHS: tuple[Path, ...] = (
         up_to=HISTOGRAM_2048_UP_TO,
         arrival_unit="warp",
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, DETECT_RESCAN, V0_33_0),
+        variants=(STOCK, DETECT_RESCAN, DETERMINISTIC_SHORT, V0_33_0),
     ),
     Path(
         name="vllm.histogram_256",
@@ -91,7 +94,7 @@ PATHS: tuple[Path, ...] = (
         up_to=HISTOGRAM_256_UP_TO,
         row_passes=2,
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, DETECT_RESCAN, V0_33_0),
+        variants=(STOCK, DETECT_RESCAN, WIDE_RESCAN, DETERMINISTIC, V0_33_0),
     ),
     Path(
         name="vllm.histogram_4096",
@@ -108,7 +111,7 @@ PATHS: tuple[Path, ...] = (
         up_to=HISTOGRAM_4096_UP_TO,
         ranked_ties=32,
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, V0_33_0),
+        variants=(STOCK, REGISTER_RECOVERY, DETERMINISTIC_REGISTER, V0_33_0),
     ),
     Path(
         name="vllm.filtered",
@@ -124,9 +127,9 @@ PATHS: tuple[Path, ...] = (
         longer_than="k",
         row_passes=2,
         contract=Contract(nan=NAN_TOP),
-        variants=(STOCK, DETECT_RESCAN, V0_33_0),
+        variants=(STOCK, COLLECT_RESCAN, WIDE_RESCAN, WIDE_RESCAN_SAMPLED, DETERMINISTIC_FILTERED, V0_33_0),
     ),
-    *(_cooperative(ranks) for ranks in CLUSTERS),
+    *(_cooperative(count) for count in CLUSTERS),
     Path(
         name="vllm.radix",
         summary="several blocks a row, exact 8-bit digits, no candidate buffer",
@@ -138,29 +141,36 @@ PATHS: tuple[Path, ...] = (
         ks=KS,
         longer_than=HISTOGRAM_256_UP_TO,
         contract=Contract(nan=NAN_SIGNED),
-        variants=(STOCK_EXACT, V0_33_0),
+        variants=(STOCK_EXACT, RING_REUSE, NEGATIVE_LENGTH, V0_33_0),
     ),
     Path(
         name="vllm.sampled",
         summary="a cut-off from 4096 sampled scores, at most 8192 survivors, otherwise an exact pass over the row",
-        family="opaque",
+        family="own",
         source="sampled_topk.cuh",
         releases="vllm 0.31.0 and 0.32.0, more than 64 rows and a long max_seq_len",
         references=("vllm-project/vllm#56346",),
+        digits=BYTES,
         ks=KS,
         longer_than="k",
         contract=Contract(nan=NAN_UNKNOWN),
-        variants=(exact_inside_unknown("counts past its capacity, then falls back"), V0_33_0),
+        variants=(SAMPLED, V0_33_0),
     ),
     Path(
         name="vllm.per_row",
-        summary="fp16 then exact digits, re-scanning the row until the final bin fits",
-        family="opaque",
+        summary="11-bit fp16 bins, then exact digits of 11, 11 and 10 bits until at most 2048 candidates are left",
+        family="own",
         source="sampler.cu, top_k_per_row_decode",
         releases="vllm, all",
         references=("vllm-project/vllm#49896",),
+        key_bits=11,
+        digits=(11, 11, 10),
         longer_than="k",
-        contract=Contract(nan="counts disagree between passes and slots can stay unwritten (vllm-project/vllm#49896)"),
-        variants=(exact_inside_unknown("lost no winner on any observed row"),),
+        row_passes=2,
+        contract=Contract(
+            nan="highest in fp16 bins, by its sign in exact digits; sorted by comparing, NaN candidates leave slots "
+            "unwritten (vllm-project/vllm#49896; described, not observed)"
+        ),
+        variants=PER_ROW,
     ),
 )

@@ -139,6 +139,8 @@ def _outlook(risk: Risk | None) -> str:
 
 
 def _mean(risk: Risk) -> str:
+    if risk.expected_missing is None:
+        return "nothing tells how much is lost"
     return (
         f"a random order loses {risk.expected_missing:.3g} on average, any order {risk.least_missing} to "
         f"{risk.most_missing}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram, locate
+from workbench.numeric.histogram import HalfHistogram, KeyHistogram, Threshold, half_histogram, locate
 from workbench.numeric.keys import ordered_keys
 from workbench.paths.models.digits import refine
-from workbench.paths.models.tape import Made, Tape
+from workbench.paths.models.tape import Made, Tape, binned
 from workbench.paths.selection import Pass, Telemetry
 from workbench.paths.spec import Buffer, Path
 
@@ -18,7 +18,7 @@ from workbench.paths.spec import Buffer, Path
 class Coarse:
     """The coarse pass over a row: its bins, and what lies above and in the threshold bin, in arrival order."""
 
-    row: HalfHistogram
+    row: HalfHistogram | KeyHistogram
     bins: torch.Tensor
     at: Threshold
     bits: int
@@ -27,31 +27,29 @@ class Coarse:
 
     def telemetry(self, stored: int, dropped: torch.Tensor, passes: tuple[Pass, ...]) -> Telemetry:
         """The inside of a selection that began with this pass."""
-        return Telemetry(
-            key_bits=self.bits,
-            histogram=self.bins,
-            threshold_bin=self.at.bin,
-            above=self.at.above,
-            population=self.at.population,
-            need=self.at.need,
-            capacity=self.capacity,
-            buffered=self.buffered,
-            stored=stored,
-            dropped=dropped,
-            passes=passes,
-        )
+        begun = binned(self.bits, self.bins, self.at, self.capacity)
+        return replace(begun, buffered=self.buffered, stored=stored, dropped=dropped, passes=passes)
+
+    def bypassed(self, passes: tuple[Pass, ...]) -> Telemetry:
+        """The inside of a selection that left the buffer alone: nothing stored, so nothing dropped."""
+        return replace(self, buffered=False).telemetry(0, self.row.members(0, self.bits)[:0], passes)
 
 
-def coarse(path: Path, tape: Tape, k: int) -> Coarse:
-    """Count the coarse bins of the row and find the threshold bin; one pass."""
+def coarse(path: Path, tape: Tape, k: int, exact_bits: int | None = None) -> Coarse:
+    """Count the coarse bins of the row and find the threshold bin; one pass.
+
+    Args:
+        exact_bits: bins are so many top bits of the exact key; by default the path's own of the fp16 key.
+    """
     assert path.key_bits is not None
     assert path.buffer is not None
     tape.scan()
-    row = half_histogram(tape.scores)
-    bins = row.bins(path.key_bits)
+    row = KeyHistogram(ordered_keys(tape.scores)) if exact_bits else half_histogram(tape.scores)
+    bits = exact_bits or path.key_bits
+    bins = row.bins(bits)
     at = locate(bins, k)
     buffered = path.buffer.whole_bin or at.need < at.population
-    return Coarse(row, bins, at, path.key_bits, path.buffer.slots(k), buffered)
+    return Coarse(row, bins, at, bits, path.buffer.slots(k), buffered)
 
 
 def stock(path: Path, tape: Tape, k: int) -> Made:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from workbench.numeric.histogram import Threshold
 from workbench.paths.arrival import Arrival
 from workbench.paths.selection import Cost, Telemetry
 from workbench.paths.spec import Path
@@ -64,6 +65,11 @@ class Made:
     indices: torch.Tensor
     telemetry: Telemetry = field(default_factory=Telemetry)
     unwritten: int = 0
+
+
+def binned(bits: int, bins: torch.Tensor, at: Threshold, capacity: int) -> Telemetry:
+    """Telemetry that begins with coarse bins: int64 [2^bits] populations, and where the k-th score falls."""
+    return Telemetry(bits, bins, at.bin, at.above, at.population, at.need, capacity)
 
 
 Model = Callable[[Path, Tape, int], Made]
