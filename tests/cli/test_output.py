@@ -23,7 +23,7 @@ def test_json_encodes_what_json_does_not_know() -> None:
     assert strict(dumps(value)) == {
         "a": ["nan", "inf", "-inf", 0.1, True, None],
         "b": "read in the source, not observed",
-        "c": {"capacity": "k", "whole_bin": False, "ranks": None},
+        "c": {"capacity": "k", "whole_bin": False, "ranks": None, "leaves_unwritten": False},
     }
 
 

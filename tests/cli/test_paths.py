@@ -45,7 +45,7 @@ def test_bounds_are_said(cli: Cli) -> None:
     rows = {line.split()[0]: line for line in cli("paths").stdout.splitlines() if "." in line[:11]}
     assert "512, 1024, 2048 > 8192, ≤ 32768" in rows["vllm.histogram_256"]
     assert "up to 1024" in rows["sglang.v1"]
-    assert rows["vllm.trivial"].split()[-4:] == ["≤", "k", "any", "v0.33.0"]
+    assert rows["vllm.trivial"].split()[-4:] == ["≤", "k", "any", str(len(get_path("vllm.trivial").variants))]
 
 
 def test_a_glob_chooses(cli_json: CliJson) -> None:
@@ -57,7 +57,7 @@ def test_a_glob_chooses(cli_json: CliJson) -> None:
 def test_json_is_the_full_spec(cli_json: CliJson) -> None:
     _, (document,) = cli_json("paths", "vllm.filtered")
     path = get_path("vllm.filtered")
-    assert document["buffer"] == {"capacity": 16384, "whole_bin": False, "ranks": None}
+    assert document["buffer"] == {"capacity": 16384, "whole_bin": False, "ranks": None, "leaves_unwritten": False}
     assert document["contract"]["determinism"] == "not_guaranteed"
     assert document["references"] == list(path.references)
     assert [variant["name"] for variant in document["variants"]] == [variant.name for variant in path.variants]

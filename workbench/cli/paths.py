@@ -56,7 +56,7 @@ def _print_many(found: tuple[Path, ...]) -> None:
             Column("k", "word"),
             Column("length", "word"),
             Column("dtype", "word"),
-            Column("other\nvariants", "word"),
+            Column("variants"),
         ],
         [
             (
@@ -67,14 +67,14 @@ def _print_many(found: tuple[Path, ...]) -> None:
                 _ks(path),
                 _lengths(path),
                 "any" if len(path.dtypes) == len(Dtype) else ", ".join(path.dtypes),
-                ", ".join(variant.name for variant in path.variants[1:]) or NONE,
+                len(path.variants),
             )
             for path in found
         ],
     )
     say(
         "capacity: scores of the threshold bin that the buffer holds. blocks × stored: blocks of a cluster that share "
-        "the row, and scores of its own part that each can store."
+        "the row, and scores of its own part that each can store. variants: the stock path, repairs and faults."
     )
     say("One path in full: workbench paths NAME")
 
