@@ -15,6 +15,7 @@ from workbench.analysis.risk import Risk, census
 from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS
 from workbench.paths.devices import DEVICES
 from workbench.paths.routing import OPS
+from workbench.paths.spec import Evidence, Variant
 from workbench.paths.spec import Path as Selector
 
 ROOT = Path(__file__).parents[2]
@@ -52,16 +53,17 @@ def strings() -> str:
 def paths() -> str:
     """Every path with its constants."""
     return _table(
-        ["path", "what it does", "coarse key", "capacity", "k", "length", "stock"],
+        ["path", "what it does", "coarse key", "capacity", "k", "length", "stock", "rests on"],
         [
             (
                 f"`{path.name}`",
                 path.summary,
                 f"{path.key_bits} bits" if path.key_bits else "none",
                 path.buffer.capacity if path.buffer else "none",
-                ", ".join(map(str, path.ks)) if path.ks else "any",
+                ", ".join(map(str, path.ks)) if path.ks else f"up to {path.k_up_to}" if path.k_up_to else "any",
                 _lengths(path),
                 "keeps all" if path.variant("stock").lossless else "drops",
+                _seen(path.variant("stock")),
             )
             for path in wb.paths()
         ],
@@ -72,6 +74,24 @@ def _lengths(path: Selector) -> str:
     low = f"above {path.longer_than}" if path.longer_than is not None else ""
     high = f"to {path.up_to}" if path.up_to is not None else ""
     return " ".join(filter(None, (low, high)))
+
+
+def variants() -> str:
+    """Every variant but stock, with the paths that have it."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for path in wb.paths():
+        for variant in path.variants:
+            if variant.name != "stock":
+                keeps = "keeps all" if variant.lossless else "can lose"
+                key = (f"`{variant.name}`", variant.note, keeps, _seen(variant), ", ".join(variant.references))
+                found.setdefault(key, []).append(f"`{path.name}`")
+    rows = [(name, "<br>".join(paths), *rest) for (name, *rest), paths in sorted(found.items())]
+    return _table(["variant", "paths", "what it is", "losses", "rests on", "reports"], rows)
+
+
+def _seen(variant: Variant) -> str:
+    modelled = "" if variant.modelled else "; no model"
+    return ("observed" if variant.evidence is Evidence.OBSERVED else "described, not observed") + modelled
 
 
 def ops() -> str:
@@ -133,6 +153,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "call-fields": call_fields,
     "strings": strings,
     "paths": paths,
+    "variants": variants,
     "ops": ops,
     "devices": devices,
     "samples": samples,

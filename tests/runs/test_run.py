@@ -267,6 +267,20 @@ def test_a_given_release_must_fit_the_op_of_the_capture() -> None:
         wb.inspect(bad_row(), op="")
 
 
+def test_a_report_says_what_a_repair_would_have_cost() -> None:
+    report = wb.run(bad_row(), paths="vllm.histogram_256", variants="*")
+    cost = {line.variant: (line.verdict, line.row_passes, line.staged, line.fallback) for line in report}
+    assert cost == {
+        "stock": ("lossy", 2, 4096, ""),
+        "detect_rescan": ("exact", 7, 0, "exact rescan of the row"),
+        "wide_rescan": ("exact", 3, 1024, "wide rescan of the row"),  # 1024 share the cut-off's first 22 bits
+        "deterministic": ("exact", 5, 0, ""),
+        "v0.33.0": (None, None, None, None),
+    }
+    (stock,) = wb.run(bad_row())
+    assert stock.bytes_read > 2 * 4 * 20000  # two passes, and the candidates again
+
+
 def test_ties_are_no_finding() -> None:
     row = bad_row(device=None)
     tied = wb.Row(torch.zeros(20000), 20000, call=row.call)

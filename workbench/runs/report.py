@@ -19,7 +19,8 @@ class Line:
     """One line of a report; ``None`` means unknown or not applicable.
 
     ``reached`` tells whether the op sends this row to this path. ``refused`` holds every reason why the engine did not
-    run the row there; the verdict's fields are then ``None``. The other fields are those of ``Verdict`` and ``Risk``.
+    run the row there; the verdict's fields are then ``None``. The other fields are those of ``Verdict``, ``Risk`` and,
+    for engines that can tell, ``Cost``.
     """
 
     capture: str
@@ -52,6 +53,10 @@ class Line:
     p_clean: float | None = None
     expected_missing: float | None = None
     order_correlation: float | None = None
+    row_passes: int | None = None
+    bytes_read: int | None = None
+    staged: int | None = None
+    fallback: str | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(Line))
@@ -76,6 +81,11 @@ def verdict_fields(verdict: Verdict) -> dict[str, object]:
 def risk_fields(risk: Risk) -> dict[str, object]:
     """The fields of a line that a risk fills."""
     return {"risk": risk.level} | {name: getattr(risk, name) for name in _OF_RISK}
+
+
+def cost_fields(selection: Selection) -> dict[str, object]:
+    """The fields of a line that the cost of a selection fills; none where the engine cannot tell."""
+    return {} if selection.telemetry is None else dict(vars(selection.telemetry.cost))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
-from workbench.runs.report import Line, Report, Result, risk_fields, verdict_fields
+from workbench.runs.report import Line, Report, Result, cost_fields, risk_fields, verdict_fields
 from workbench.words import listed
 
 REACHED = "reached"
@@ -157,7 +157,7 @@ def _run_one(
     selection = engine.select(task)
     poison = UNWRITTEN if engine.poisons else None
     verdict = judge(case.row.valid, case.exact.indices, selection.indices, poison)
-    return Result(Line(**about, **verdict_fields(verdict)), selection, verdict, found)  # type: ignore[arg-type]
+    return Result(Line(**about, **verdict_fields(verdict), **cost_fields(selection)), selection, verdict, found)  # type: ignore[arg-type]
 
 
 def _reached(case: Case, path: Path | None, variant: Variant | None) -> bool | None:
