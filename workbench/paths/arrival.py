@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 import torch
@@ -11,6 +12,7 @@ from workbench.errors import UsageError
 from workbench.words import listed
 
 WARP = 32
+FEW = 8  # below one in so many positions, sorting them is cheaper than walking the row
 SEEDS = 2**63
 
 Unit = Literal["element", "warp"]
@@ -47,19 +49,44 @@ class Arrival:
         """
         if self.kind == "index":
             return indices
+        if self.kind == "reverse" and self.unit == "element":
+            return indices.flip(0)
         if self.kind == "explicit":
             if sorted(self.order) != list(range(length)):
                 raise UsageError(f"an explicit arrival order must hold each of 0..{length - 1} once")
-            rank = torch.empty(length, dtype=torch.int64)
-            rank[torch.tensor(self.order, dtype=torch.int64)] = torch.arange(length)
-        elif self.unit == "element":
-            rank = self._ranks(length)
+            order = torch.tensor(self.order, dtype=torch.int64)
+            rank = _inverse(order)
         else:
-            rank = self._ranks(-(-length // WARP)).repeat_interleave(WARP) * WARP
-            rank = rank + torch.arange(rank.numel()) % WARP
-        return indices[torch.argsort(rank.to(indices.device)[indices])]
+            rank, order = _ranking(self.kind, self.unit, self.seed, length)
+        if indices.numel() * FEW < length:
+            return indices[torch.argsort(rank.to(indices.device)[indices])]
+        order = order.to(indices.device)
+        return order[flags(indices, length)[order]]
 
-    def _ranks(self, count: int) -> torch.Tensor:
-        if self.kind == "reverse":
-            return torch.arange(count - 1, -1, -1)
-        return torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))
+
+def flags(indices: torch.Tensor, length: int) -> torch.Tensor:
+    """Which positions of a row are among ``indices``, bool [length]."""
+    held = torch.zeros(length, dtype=torch.bool, device=indices.device)
+    held[indices] = True
+    return held
+
+
+@lru_cache(maxsize=4)  # the models of one row share their order
+def _ranking(kind: str, unit: str, seed: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """When each position arrives, and the positions in arrival order; not to be written to."""
+    count = length if unit == "element" else -(-length // WARP)
+    if kind == "reverse":
+        rank = torch.arange(count - 1, -1, -1)
+    else:
+        rank = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    if unit == "warp":  # whole warps move, their lanes stay in order; the last one may be short
+        order = (_inverse(rank)[:, None] * WARP + torch.arange(WARP)).flatten()
+        order = order[order < length]
+        return _inverse(order), order
+    return rank, _inverse(rank)
+
+
+def _inverse(permutation: torch.Tensor) -> torch.Tensor:
+    inverse = torch.empty_like(permutation)
+    inverse[permutation] = torch.arange(permutation.numel())
+    return inverse

@@ -67,7 +67,7 @@ def collect(path: Path, tape: Tape, k: int, seen: Coarse) -> Made:
     if seen.buffered:
         tape.stage(stored.numel())
     taken, passes = cut(path, tape, stored, seen.at.need)
-    dropped = members[~torch.isin(members, stored)]
+    dropped = tape.without(members, stored)
     unwritten = max(0, seen.at.need - stored.numel()) if path.buffer.leaves_unwritten else 0
     return Made(torch.cat([above, taken]), seen.telemetry(stored.numel(), dropped, passes), unwritten)
 

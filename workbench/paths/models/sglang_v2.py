@@ -96,7 +96,7 @@ def select(path: Path, tape: Tape, k: int, rules: Rules) -> Made:
     if ties.numel() < need and not path.buffer.leaves_unwritten:
         filled = torch.arange(k - (need - ties.numel()), k, device=taken.device)
         taken, missing = torch.cat([taken, filled]), missing - filled.numel()
-    dropped = torch.cat([above[k:], ties[~torch.isin(ties, stored)]])
+    dropped = torch.cat([above[k:], wide.without(ties, stored)])
     idle = path.buffer.leaves_unwritten or rules.padding == "-FLT_MAX"
     return Made(torch.cat([above[:k], taken]), seen.telemetry(stored.numel(), dropped, passes), missing if idle else 0)
 

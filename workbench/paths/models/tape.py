@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workbench.numeric.histogram import Threshold
-from workbench.paths.arrival import Arrival
+from workbench.paths.arrival import Arrival, flags
 from workbench.paths.selection import Cost, Telemetry
 from workbench.paths.spec import Path
 
@@ -46,6 +46,10 @@ class Tape:
     def order(self, indices: torch.Tensor) -> torch.Tensor:
         """Ascending positions in arrival order."""
         return self.arrival.sort(indices, self.length)
+
+    def without(self, indices: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        """``indices`` that are not among the others, in their order."""
+        return indices[~flags(others, self.length)[indices]]
 
     @property
     def cost(self) -> Cost:
