@@ -10,11 +10,12 @@ help:
 	@echo "make app       set up, then serve the app on http://127.0.0.1:8501"
 	@echo "make test      set up, then lint, type-check and run all tests but the slow ones"
 	@echo "make test-all  the slow tests too"
-	@echo "make bench     measure, and write docs/results/bench-*.json"
+	@echo "make bench     measure, and write docs/results/bench-cpu.json"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make clean     remove .venv and caches"
 
 app: $(VENV)/.app
+	@echo "Serving on http://127.0.0.1:8501 (another port: $(BIN)/workbench app --port 8502)"
 	$(BIN)/python -m streamlit run app.py
 
 test: lint browser
@@ -42,6 +43,7 @@ browser:
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Setting up $(VENV): a minute or two"
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.app: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -97,7 +97,7 @@ def _seen(variant: Variant) -> str:
 def ops() -> str:
     """Ops with the releases whose routing is known."""
     return _table(
-        ["op", "upstream", "releases"],
+        ["op", "upstream", "releases whose routing is known"],
         [(f"`{op.name}`", f"`{op.source}`", ", ".join(name.split("==")[1] for name in op.releases)) for op in OPS],
     )
 

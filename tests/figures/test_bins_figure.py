@@ -89,6 +89,46 @@ def test_bin_taken_whole_past_the_buffer_is_no_overflow() -> None:
     assert "taken whole past the buffer" in note(figure, "threshold")
 
 
+def test_what_a_refused_path_would_do_is_grey() -> None:
+    row = profile(uniform(16385))
+    found = replace(risk(row, get_path("vllm.histogram_256")), refused=("k is 2048",), level=None)
+    figure = bins_figure(bin_window(row, 8, 24), found)
+    assert "would be 4.00× the capacity" in note(figure, "threshold")
+    assert "breach" not in note(figure, "threshold")
+    assert figure.data[1].marker.color == palette.REFUSED
+    assert next(one.font.color for one in figure.layout.annotations if one.name == "threshold") == palette.MUTED
+
+
+def test_what_the_blocks_of_a_cluster_take_has_one_name() -> None:
+    row = profile(uniform(16385))
+    found = replace(risk(row, get_path("vllm.histogram_256")), stored=1492)
+    figure = bins_figure(bin_window(row, 8, 24), found)
+    assert "breach: 11.0× what the blocks take (1,492)" in note(figure, "threshold").replace("10.98", "11.0")
+    assert note(figure, "capacity") == "the blocks take 1,492, capacity 4,096"
+
+
+@pytest.mark.parametrize("below", [10, 300, 1200, 2200, 4000])
+def test_the_notes_keep_clear_of_the_capacity(below: int) -> None:
+    """Of whatever height the threshold bin is, its note lies wholly under the capacity's line or over its label."""
+    scores = torch.cat(
+        [torch.linspace(1.0, 1.24, below), torch.linspace(4.0, 4.9, 2047), torch.linspace(0.1, 0.12, 99)]
+    )
+    row = profile(scores)
+    figure, found = drawn(row)
+    assert not found.breach
+    one = next(one for one in figure.layout.annotations if one.name == "threshold")
+    low, high = figure.layout.yaxis.range
+    line = 18 / 270 * (high - low)
+    capacity = math.log10(found.capacity or 0)
+    assert one.ay + line <= capacity + 1e-9 or one.ay >= capacity + line
+    assert one.ay + line <= high + 1e-9
+
+
+def test_only_the_last_bin_is_nan() -> None:
+    assert [range_label(at, 8) for at in (0, 2, 253, 254, 255)] == ["no number"] * 4 + ["NaN"]
+    assert [range_label(at, 16) for at in (0, 0x03FE, 0xFFFE, 0xFFFF)] == ["no number"] * 3 + ["NaN"]
+
+
 def test_infinities_and_nan_outside_the_window_stand_apart_with_labels() -> None:
     scores = uniform(9000)
     scores[:2], scores[2:5], scores[5:9] = math.inf, -math.inf, math.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,9 +11,9 @@ import torch
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import census
 from workbench.figures import palette
-from workbench.figures.capacity import capacity_figure
-from workbench.figures.tables import census_table, paths_table
-from workbench.paths.catalog import PATHS
+from workbench.figures.capacity import capacity_figure, in_order
+from workbench.figures.tables import census_table, observed, outlook_texts, paths_table
+from workbench.paths.catalog import PATHS, get_path
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,45 @@ def test_refused_paths_are_grey_with_their_reasons(risks: list) -> None:
     assert "length 16385 is above 8192" in fill.hovertext[at]
     at = list(fill.customdata).index("vllm.histogram_256")
     assert fill.marker.color[at] == palette.AT_RISK
+
+
+def test_paths_that_take_the_row_come_first_the_fullest_buffer_leading(risks: list) -> None:
+    ordered = in_order(risks, "vllm.filtered")
+    assert ordered[0].path == "vllm.filtered"
+    refused = [bool(risk.refused) for risk in ordered]
+    assert refused == sorted(refused)
+    fills = [risk.population / risk.room for risk in ordered[1:] if not risk.refused and risk.room]
+    assert fills == sorted(fills, reverse=True)
+    assert {risk.path for risk in ordered} == {risk.path for risk in risks}
+
+
+def test_one_word_for_what_a_buffer_takes(risks: list) -> None:
+    one = next(risk for risk in risks if risk.path == "vllm.histogram_256")
+    for risk, word in ((one, "capacity"), (replace(one, stored=1492), "takes")):
+        figure = capacity_figure([risk])
+        texts = " ".join(note.text for note in figure.layout.annotations)
+        assert f"population / {word}" in texts
+        assert figure.layout.xaxis.title.text.count(word) == 1
+        assert next(note.text for note in figure.layout.annotations if note.name == "capacity") == word
+    assert "16,385 / 1,492" in texts
+
+
+def test_the_last_column_is_not_cut(risks: list) -> None:
+    figure = capacity_figure(risks)
+    shift = max(note.xshift or 0 for note in figure.layout.annotations)
+    assert figure.layout.margin.r - shift >= 80  # "unknown" in bold
+
+
+def test_what_was_only_observed_has_no_computed_numbers(risks: list) -> None:
+    risk = next(risk for risk in risks if risk.note and risk.level == "safe")
+    assert not get_path(risk.path).variant(risk.variant).modelled
+    assert observed(risk)
+    assert outlook_texts(risk) == ("observed", "–", "–")
+    line = census_table([risk]).iloc[0]
+    assert line[["p_clean", "expected", "least", "most"]].isna().all()
+    known = next(risk for risk in risks if risk.path == "vllm.filtered")
+    assert outlook_texts(known)[0] != "observed"
+    assert outlook_texts(known)[2] == f"{known.least_missing} – {known.most_missing}"
 
 
 def test_rows_without_bins_still_show_every_path() -> None:

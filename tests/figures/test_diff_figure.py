@@ -11,7 +11,7 @@ import torch
 
 from workbench.analysis.verdict import judge
 from workbench.figures import diff
-from workbench.figures.diff import EQUAL, KEPT, LOST, SAME, Comparison, compare, diff_figure
+from workbench.figures.diff import KEPT, LEFT_OUT, LOST, OTHER, SAME, Comparison, compare, diff_figure
 from workbench.numeric.select import exact_topk
 
 
@@ -42,10 +42,29 @@ def test_differences_come_first_with_rank_index_and_gap() -> None:
 def test_equal_scores_are_no_loss_and_share_a_rank() -> None:
     found = compared([0.0, 7.0, 0.0, 0.0], [1, 3], 2)
     assert found.exact.different == found.selection.different == 0
-    assert found.exact.status.tolist() == [SAME, EQUAL]
-    assert found.selection.status.tolist() == [SAME, EQUAL]
-    assert found.exact.rank.tolist() == [1, 2]
-    assert found.selection.rank.tolist() == [1, 2]
+    assert found.exact.equal == found.selection.equal == 1
+    assert found.exact.table()[["status", "index", "rank"]].values.tolist() == [[LEFT_OUT, 0, 2], [SAME, 1, 1]]
+    assert found.selection.table()[["status", "index", "rank"]].values.tolist() == [[OTHER, 3, 2], [SAME, 1, 1]]
+
+
+def test_lost_ones_come_before_equal_ones_and_these_before_the_same() -> None:
+    found = compared([9.0, 8.0, 5.0, 5.0, 1.0], [0, 3, 4], 3)
+    assert list(zip(found.exact.status, found.exact.index, strict=True)) == [(LOST, 1), (LEFT_OUT, 2), (SAME, 0)]
+    assert list(zip(found.selection.status, found.selection.index, strict=True)) == [(KEPT, 4), (OTHER, 3), (SAME, 0)]
+
+
+def test_equal_scores_held_elsewhere_have_lanes() -> None:
+    figure = diff_figure(compared([0.0, 7.0, 0.0, 0.0], [1, 3], 2))
+    lanes = {trace.name: sorted(trace.x.tolist()) for trace in figure.data}
+    assert lanes == {"exact top-k": [0, 1], LOST: [], KEPT: [], LEFT_OUT: [0], OTHER: [3]}
+    assert len(figure.layout.yaxis.ticktext) == 5
+
+
+def test_an_empty_row_has_an_axis() -> None:
+    figure = diff_figure(compared([], [], 2))
+    low, high = figure.layout.xaxis.range
+    assert low < high
+    assert figure.layout.xaxis.tickvals == ()
 
 
 def test_infinities_and_nan_have_gaps_that_make_sense() -> None:
@@ -70,6 +89,14 @@ def test_csv_holds_both_sides_whole() -> None:
         ("selection", KEPT, "1"),
         ("selection", SAME, "0"),
     ]
+
+
+def test_csv_says_what_was_selected_how() -> None:
+    text = compared([5.0, 1.0, 4.0, 3.0], [0, 1], 2).csv(path="vllm.filtered", variant="stock", k=2, seed=7)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {(row["path"], row["variant"], row["k"], row["seed"]) for row in rows} == {
+        ("vllm.filtered", "stock", "2", "7")
+    }
 
 
 def test_figure_draws_lanes_at_their_indices() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workbench.figures.words import count, probability, ratio, value
+from workbench.figures.words import count, probability, ratio, signed, value
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,10 @@ def test_probabilities(number: float | None, text: str) -> None:
 
 def test_a_probability_too_small_for_a_float_is_not_called_0() -> None:
     assert probability(0.0, possible=True) == "<1e−300"
+
+
+def test_decimals_keep_a_minus_sign() -> None:
+    assert (signed(-0.987, 2), signed(0.5, 2)) == ("−0.99", "0.50")
 
 
 def test_counts_and_ratios() -> None:

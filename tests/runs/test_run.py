@@ -160,7 +160,7 @@ def test_the_worst_result_is_one_that_ran() -> None:
     zeros[:100] = torch.linspace(1, 2, 100)
     found = wb.inspect(wb.Row(zeros, 8320, call=wb.Call(k=2048)))
     assert (found.worst.line.refused, found.worst.line.path) == (None, "vllm.histogram_4096")
-    assert "whatever is dropped has an equal that stays" in finding(found)
+    assert "but whatever is dropped has an equal that stays" in finding(found)
 
 
 def test_only_paths_that_the_known_device_and_op_can_take_are_judged() -> None:
@@ -281,6 +281,11 @@ def test_a_report_says_what_a_repair_would_have_cost() -> None:
     assert stock.bytes_read > 2 * 4 * 20000  # two passes, and the candidates again
 
 
+def test_an_empty_row_has_nothing_to_select() -> None:
+    found = wb.inspect(wb.Row(torch.zeros(4096), 0, call=wb.Call(k=512)), paths="vllm.trivial")
+    assert finding(found) == "vllm.trivial (stock) had nothing to select: the row is empty."
+
+
 def test_ties_are_no_finding() -> None:
     row = bad_row(device=None)
     tied = wb.Row(torch.zeros(20000), 20000, call=row.call)
@@ -298,7 +303,7 @@ def test_ties_are_no_finding() -> None:
             "vllm.histogram_256 .stock. returned exactly the reference's 2048 winners, and no arrival order loses",
         ),
         (bad_row(4097), "so 1 is dropped, the last to arrive"),
-        (bad_row(k=100), "The model selection was not run: the op takes k 512, 1024 or 2048 only, not k 100."),
+        (bad_row(k=100), "vllm.persistent_topk was not judged: the op takes k 512, 1024 or 2048 only, not k 100."),
     ],
 )
 def test_the_sentence(row: wb.Row, expected: str) -> None:

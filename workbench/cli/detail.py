@@ -110,7 +110,7 @@ def _print_census(inspection: Inspection) -> None:
         *([Column("", "word")] if reached else []),
         Column("path", "word"),
         Column("population"),
-        Column("capacity"),
+        Column("buffer\ntakes"),
         Column("dropped"),
         Column("need"),
         Column("risk", "word"),
@@ -123,7 +123,7 @@ def _print_census(inspection: Inspection) -> None:
             *([REACHED if risk in reached else ""] if reached else []),
             named(risk.path, risk.variant),
             risk.population,
-            risk.capacity,
+            risk.room,
             _dropped(risk),
             risk.need,
             risk.level or UNKNOWN,
@@ -163,6 +163,11 @@ def _reached(risk: Risk, route: Route | None) -> bool:
 def _remarks(taking: Sequence[Risk]) -> list[str]:
     """What the table cannot hold."""
     notes = [f"{named(risk.path, risk.variant)}: {risk.note}" for risk in taking if risk.note]
+    notes += [
+        f"{named(risk.path, risk.variant)}: a block of the cluster overflows before the whole buffer of {risk.capacity}"
+        for risk in taking
+        if risk.room != risk.capacity
+    ]
     ordered = [
         f"{named(risk.path, risk.variant)} {risk.order_correlation:.2f}"
         for risk in taking

@@ -22,7 +22,11 @@ DEFECT = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141  # as a shell shows a program that SIGPIPE ended: neither "nothing lost" nor "a loss"
 
-EXIT_CODES = "Exit codes: 0 nothing lost · 1 a loss or a risk found · 2 bad input or usage · 70 internal error"
+NOTHING_JUDGED = "nothing was judged: no path took a row, so that this says nothing of what is lost"
+
+EXIT_CODES = (
+    "Exit codes: 0 nothing lost · 1 a loss or a risk found · 2 bad input or usage, or nothing judged · 70 internal error"
+)
 TRACEBACK = "WORKBENCH_TRACEBACK"
 
 # What Typer raises on a wrong command line: Click's own class, or the one of the Click that Typer carries within.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.cli.exits import CLEAN, FOUND
+from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import (
@@ -140,6 +140,9 @@ def inspect(
             detail.show(one, notes)
         else:
             _print(capture, seen, notes)
+    if not any(row_seen.paths_judged or row_seen.verdicts - {None} for row_seen in seen):
+        complain(NOTHING_JUDGED)
+        return BAD
     return FOUND if findings else CLEAN
 
 

@@ -84,6 +84,8 @@ def print_route(found: Route, about: str) -> None:
     """Print where one row goes and its conditions, met, not met or unknown."""
     say(f"{about}: {_where(found)}", "bold")
     say(f"{found.op}, {found.release}, {found.device}")
+    if found.reasons:
+        say(f"Conditions as they are asked ({MARKS[True]} holds, {MARKS[False]} does not, {MARKS[None]} unknown):")
     for reason in found.reasons:
         lines([reason.text], indent=f"  {MARKS[reason.met]} ")
 

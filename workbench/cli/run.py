@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.cli.exits import CLEAN, FOUND
+from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import dumps, print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import (
@@ -101,6 +101,9 @@ def run(
         _print(report, about, notes)
         if target is not None:
             say(f"{counted(len(report), 'line')} written to {output}")
+    if len(report) and not any(line.verdict or line.risk for line in report):
+        complain(NOTHING_JUDGED)
+        return BAD
     return FOUND if report.loses else CLEAN
 
 

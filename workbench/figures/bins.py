@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_RADIUS = 254  # with the threshold bin and three special bins, 512 bars
 _NEGATIVE_INF_KEY, _POSITIVE_INF_KEY = 0x03FF, 0xFC00
 _WIDTH, _CHARACTER = 640, 6.4  # pixels that the axis has, and that a digit of its labels takes
+_HEIGHT, _LINE = 270, 19  # pixels of the population axis, and of a line of text
 _APART = 0.07  # distance between the window and a special bin shown apart, in widths of the window
 
 
@@ -54,10 +55,10 @@ class BinWindow:
 
 
 def range_label(bin_: int, bits: int) -> str:
-    """A bin's range of fp16 values in words, infinities and NaN by name."""
+    """A bin's range of fp16 values in words, infinities and NaN by name; keys that no score has are no number."""
     low, high = bin_values(bin_, bits)
     if math.isnan(low) and math.isnan(high):
-        return "NaN"
+        return "NaN" if bin_ == (1 << bits) - 1 else "no number"
     if math.isinf(low) or math.isinf(high):
         return "+inf (≥ 65520)" if math.isinf(low) and low > 0 else f"{value(-math.inf)} (≤ {value(-65520.0)})"
     return value(low) if low == high else f"{value(low)} … {value(high)}"
@@ -143,22 +144,46 @@ def bins_figure(window: BinWindow, risk: Risk, chosen: int | None = None) -> go.
                 y=excess,
                 base=np.where(at_threshold, float(overflow), np.nan),
                 width=0.86,
-                marker={"color": palette.OVERFLOW, "line": {"color": palette.CHOSEN, "width": outline}},
+                marker={
+                    "color": palette.REFUSED if risk.refused else palette.OVERFLOW,
+                    "line": {"color": palette.CHOSEN, "width": outline},
+                },
                 name="past the capacity",
                 **bars,
             )
         )
-    top = float(max(window.populations.max(initial=1), risk.room or 1))
-    _axes(figure, window, top)
+    note, colour = _threshold_text(window, risk)
+    low, high, lift = _heights(window, risk, note)
+    _axes(figure, window, low, high)
     if risk.room is not None:
         _capacity_line(figure, risk, at_left=_side(window) == 1)
-    _threshold_note(figure, window, risk)
+    _threshold_note(figure, window, note, colour, lift)
     _rest_notes(figure, window)
     figure.update_layout(barmode="overlay", bargap=0)
     return figure
 
 
-def _axes(figure: go.Figure, window: BinWindow, top: float) -> None:
+def _heights(window: BinWindow, risk: Risk, note: str) -> tuple[float, float, float]:
+    """Ends of the population axis and where the threshold's note begins, as powers of ten: above the bars beside it,
+    and above the capacity's line and label if it would lie across them."""
+    top = float(max(window.populations.max(initial=1), risk.room or 1))
+    # half a score at the bottom, so that a bin of one score has a height
+    low, high = math.log10(0.5), math.log10(top) + 0.55
+    share = (note.count("<br>") + 1) * _LINE / _HEIGHT  # of the axis, that the note takes
+    span = window.places.max() - window.places.min()
+    beside = np.abs(window.places - _place(window)) < 0.25 * span
+    lift = math.log10(max(window.populations[beside].max(initial=1), 1)) + 0.12
+    line = _LINE / _HEIGHT * (high - low)
+    if risk.room and lift - line < math.log10(risk.room) < lift + share * (high - low):
+        lift = math.log10(risk.room) + line
+    return low, max(high, (lift - low * share) / (1 - share)), lift
+
+
+def _place(window: BinWindow) -> float:
+    return float(window.places[window.bins == window.threshold][0])
+
+
+def _axes(figure: go.Figure, window: BinWindow, low: float, high: float) -> None:
     places, texts = _ticks(window)
     figure.update_xaxes(
         **axis(
@@ -172,13 +197,12 @@ def _axes(figure: go.Figure, window: BinWindow, top: float) -> None:
             range=[window.places.min() - 0.8, window.places.max() + 0.8],
         )
     )
-    # half a score at the bottom, so that a bin of one score has a height
     figure.update_yaxes(
         **axis(
             "scores per bin (log)",
             type="log",
-            range=[math.log10(0.5), math.log10(top) + 0.55],
-            tickvals=[10**at for at in range(math.ceil(math.log10(top)) + 1)],
+            range=[low, high],
+            tickvals=[10**at for at in range(math.floor(high) + 1)],
             tickformat=",d",
         )
     )
@@ -203,7 +227,7 @@ def _capacity_line(figure: go.Figure, risk: Risk, *, at_left: bool) -> None:
     capacity = risk.room or 1
     text = f"capacity {count(risk.capacity)}"
     if risk.room != risk.capacity:  # a rank of a cluster overflows before the whole buffer is full
-        text = f"takes {count(risk.room)} of this bin, {text}"
+        text = f"the blocks take {count(risk.room)}, {text}"
     figure.add_hline(y=capacity, line={"color": palette.CAPACITY, "width": 1.5, "dash": "dash"})
     figure.add_annotation(
         xref="paper",
@@ -219,32 +243,36 @@ def _capacity_line(figure: go.Figure, risk: Risk, *, at_left: bool) -> None:
     )
 
 
-def _threshold_note(figure: go.Figure, window: BinWindow, risk: Risk) -> None:
-    at = np.flatnonzero(window.bins == window.threshold)[0]
-    place, population = float(window.places[at]), int(window.populations[at])
+def _threshold_text(window: BinWindow, risk: Risk) -> tuple[str, str]:
+    """What is said of the threshold bin, and in which colour; on a refused path nothing of it happens."""
+    population = int(window.populations[window.bins == window.threshold][0])
     text = f"threshold bin {window.threshold}: {count(population)} scores"
-    colour = palette.THRESHOLD
-    if risk.room and risk.breach:
-        if risk.buffered:
-            text += f"<br><b>breach: {ratio(population, risk.room)} the capacity</b>"
-            if risk.level == "safe":
-                text += ", yet no value is lost"
-            colour = palette.OVERFLOW
-        else:
-            text += f"<br>{ratio(population, risk.room)} the capacity, but taken whole past the buffer"
-    # above the neighbouring bars, with a line down to its own
-    span = window.places.max() - window.places.min()
-    beside = window.populations[np.abs(window.places - place) < 0.25 * span].max(initial=1)
-    side = _side(window)
+    if not (risk.room and risk.breach):
+        return text, palette.MUTED if risk.refused else palette.THRESHOLD
+    over = f"{ratio(population, risk.room)} the capacity"
+    if risk.room != risk.capacity:
+        over = f"{ratio(population, risk.room)} what the blocks take ({count(risk.room)})"
+    if risk.refused:
+        return f"{text}<br>would be {over}; the path refuses the row", palette.MUTED
+    if not risk.buffered:
+        return f"{text}<br>{over}, but taken whole past the buffer", palette.THRESHOLD
+    saved = ", yet no value is lost" if risk.level == "safe" else ""
+    return f"{text}<br><b>breach: {over}</b>{saved}", palette.CERTAIN_TEXT
+
+
+def _threshold_note(figure: go.Figure, window: BinWindow, text: str, colour: str, lift: float) -> None:
+    """The note above the neighbouring bars, with a line down to its own."""
+    place = _place(window)
+    population = int(window.populations[window.bins == window.threshold][0])
     figure.add_annotation(
         x=place,
         y=math.log10(max(population, 0.6)),
         axref="x",
         ayref="y",
         ax=place,
-        ay=math.log10(max(beside, population)) + 0.12,
+        ay=lift,
         yanchor="bottom",
-        xanchor={-1: "left", 0: "center", 1: "right"}[side],
+        xanchor={-1: "left", 0: "center", 1: "right"}[_side(window)],
         text=text,
         showarrow=True,
         arrowhead=0,
@@ -259,7 +287,7 @@ def _threshold_note(figure: go.Figure, window: BinWindow, risk: Risk) -> None:
 def _side(window: BinWindow) -> int:
     """Where the threshold bin stands: -1 in the left quarter, 1 in the right one, else 0."""
     low, high = window.places.min(), window.places.max()
-    share = (float(window.places[window.bins == window.threshold][0]) - low) / (high - low)
+    share = (_place(window) - low) / (high - low)
     return -1 if share < 0.25 else 1 if share > 0.75 else 0
 
 

@@ -12,11 +12,23 @@ from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.words import count, ratio
+from workbench.paths.catalog import get_path
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_ROW = 34
+_ROW = 27
+_AXIS = {"capacity": "capacity", "takes": "what the buffer takes of it"}
+
+
+def in_order(risks: Sequence[Risk], reached: str | None = None) -> list[Risk]:
+    """The reached path first, then by how full its buffer is; those without one, then those that refuse the row."""
+
+    def key(risk: Risk) -> tuple[bool, bool, float]:
+        fill = (risk.population or 0) / risk.room if risk.room else -1.0
+        return bool(risk.refused), risk.path != reached, -fill
+
+    return sorted(risks, key=key)
 
 
 def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Figure:
@@ -27,7 +39,7 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
     """
     import plotly.graph_objects as go
 
-    figure = new_figure(96 + _ROW * len(risks), left=24, right=292, top=8, bottom=58)
+    figure = new_figure(96 + _ROW * len(risks), left=24, right=324, top=8, bottom=58)
     places = {risk.path: len(risks) - 1 - at for at, risk in enumerate(risks)}
     filled = [risk for risk in risks if risk.population is not None and risk.room]
     fills = np.array([(risk.population or 0) / (risk.room or 1) for risk in filled])
@@ -64,7 +76,7 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
     _lanes(figure, risks, places, reached)
     figure.update_xaxes(
         **axis(
-            "fill of the buffer: population of the threshold bin / capacity (log)",
+            f"fill of the buffer: population of the threshold bin / {_AXIS[_room_word(risks)]} (log)",
             type="log",
             range=[math.log10(low), math.log10(high)],
             tickvals=_ticks(low, high),
@@ -87,7 +99,7 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
         y=len(risks) - 0.1,
         yanchor="middle",
         bgcolor=palette.PAPER,
-        text="capacity",
+        text=_room_word(risks),
         showarrow=False,
         font={"color": palette.CAPACITY, "size": 13},
         name="capacity",
@@ -95,15 +107,20 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
     return figure
 
 
+def _room_word(risks: Sequence[Risk]) -> str:
+    """Ranks of a cluster may take less of the bin than the whole capacity; then the axis is of what they take."""
+    return "capacity" if all(risk.room == risk.capacity for risk in risks) else "takes"
+
+
 def _colour(risk: Risk) -> str:
-    return palette.REFUSED if risk.refused else palette.risk_colour(risk.level)
+    return palette.REFUSED if risk.refused else palette.mark_colour(risk.level)
 
 
 def _hover(risk: Risk) -> str:
     text = f"<b>{risk.path}</b><br>threshold bin {risk.threshold_bin}: {count(risk.population)} scores"
     text += f"<br>capacity {count(risk.capacity)}"
     if risk.room != risk.capacity:
-        text += f", of which {count(risk.room)} take this bin: a block of the cluster overflows first"
+        text += f"; the blocks take {count(risk.room)} of this bin: one of the cluster overflows first"
     if risk.refused:
         return text + "".join(f"<br>refused: {reason}" for reason in risk.refused)
     if risk.breach and not risk.buffered:
@@ -113,14 +130,14 @@ def _hover(risk: Risk) -> str:
 
 def _lanes(figure: go.Figure, risks: Sequence[Risk], places: dict[str, int], reached: str | None) -> None:
     """The numbers of each path in columns to the right of the axis."""
-    columns = ((0.0, "population / capacity"), (164.0, "fill"), (222.0, "risk"))
+    columns = ((0.0, f"population / {_room_word(risks)}"), (164.0, "fill"), (222.0, "risk"))
     for shift, text in columns:
         _cell(figure, len(risks) - 0.1, shift, f"<span style='color:{palette.MUTED}'>{text}</span>")
     for risk in risks:
         lane = places[risk.path]
         grey = bool(risk.refused)
         if risk.population is None or not risk.room:
-            numbers, fill = ("–" if risk.refused else "no buffer"), ""
+            numbers, fill = ("no buffer" if get_path(risk.path).buffer is None else "–"), ""
             grey = True
         else:
             numbers = f"{count(risk.population)} / {count(risk.room)}"

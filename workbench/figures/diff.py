@@ -19,20 +19,21 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-LOST, KEPT, SAME, EQUAL = "lost", "wrongly kept", "same index", "equal score"
+LOST, KEPT, SAME = "lost", "wrongly kept", "same index"
+LEFT_OUT, OTHER = "left out (equal)", "other member taken"
 DRAWN = 4096  # marks a lane at most
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side of the comparison, differences first, then best first.
+    """One side of the comparison: lost or wrongly kept first, then equal scores at other indices, each best first.
 
     Attributes:
         index: int64 [n], positions relative to the row's start. rank: int64 [n], place in the whole row from 1, equal
             values share the best place. score: float64 [n]. gap: float64 [n], score minus the k-th best score.
-        status: for the exact side ``lost``, for the selection's ``wrongly kept``; else ``same index`` or
-            ``equal score`` (held at another index).
-        different: how many come first as lost or wrongly kept.
+        status: of the exact side ``lost``, ``left out (equal)`` (the selection holds an equal score in its place) or
+            ``same index``; of the selection's ``wrongly kept``, ``other member taken`` or ``same index``.
+        different: how many come first as lost or wrongly kept. equal: how many follow as equal scores elsewhere.
     """
 
     index: np.ndarray
@@ -41,6 +42,7 @@ class Side:
     gap: np.ndarray
     status: np.ndarray
     different: int
+    equal: int
 
     def table(self, limit: int | None = None) -> pd.DataFrame:
         """The first ``limit`` entries as a table."""
@@ -58,13 +60,14 @@ class Comparison:
     selection: Side
     length: int
 
-    def csv(self) -> str:
-        """Every entry of both sides as comma-separated values."""
+    def csv(self, **origin: str | int | None) -> str:
+        """Every entry of both sides as comma-separated values; ``origin``: columns that say what was selected how."""
         import pandas as pd
 
         sides = [("exact", self.exact.table()), ("selection", self.selection.table())]
-        whole = pd.concat([table.assign(side=side) for side, table in sides])
-        return str(whole[["side", "status", "rank", "index", "score", "gap"]].to_csv(index=False, na_rep="NaN"))
+        whole = pd.concat([table.assign(side=side, **origin) for side, table in sides])
+        columns = [*origin, "side", "status", "rank", "index", "score", "gap"]
+        return str(whole[columns].to_csv(index=False, na_rep="NaN"))
 
 
 def compare(scores: torch.Tensor, exact: torch.Tensor, indices: torch.Tensor, verdict: Verdict) -> Comparison:
@@ -81,26 +84,29 @@ def compare(scores: torch.Tensor, exact: torch.Tensor, indices: torch.Tensor, ve
     ordered = keys.sort().values
     cut = cutoff(scores, exact)
 
-    def side(mine: torch.Tensor, other: torch.Tensor, different: torch.Tensor, word: str) -> Side:
+    def side(mine: torch.Tensor, other: torch.Tensor, different: torch.Tensor, word: str, equal: str) -> Side:
         unlike, shared = torch.isin(mine, different), torch.isin(mine, other)
+        kind = torch.where(unlike, 0, torch.where(shared, 2, 1))
         order = torch.sort(mine).indices
         order = order[torch.sort(keys[mine[order]], descending=True, stable=True).indices]
-        order = order[torch.sort((~unlike[order]).to(torch.int8), stable=True).indices]
+        order = order[torch.sort(kind[order], stable=True).indices]
         index = mine[order]
-        status = np.where(unlike[order].cpu().numpy(), word, np.where(shared[order].cpu().numpy(), SAME, EQUAL))
+        status = np.array([word, equal, SAME])[kind[order].cpu().numpy()]
         rank = length - torch.searchsorted(ordered, keys[index], right=True) + 1
         score = scores[index].to(torch.float64)
         gap = torch.where(score == cut, 0.0, score - cut) if cut is not None else torch.zeros_like(score)
         index_, rank_, score_, gap_ = (part.cpu().numpy() for part in (index, rank, score, gap))
-        return Side(index_, rank_, score_, gap_, status, int(unlike.sum()))
+        return Side(index_, rank_, score_, gap_, status, int(unlike.sum()), int((kind == 1).sum()))
 
     return Comparison(
-        side(best, held, verdict.difference.lost, LOST), side(held, best, verdict.difference.kept, KEPT), length
+        side(best, held, verdict.difference.lost, LOST, LEFT_OUT),
+        side(held, best, verdict.difference.kept, KEPT, OTHER),
+        length,
     )
 
 
 def diff_figure(comparison: Comparison) -> go.Figure:
-    """Where in the sequence the winners, the lost ones and the wrongly kept ones sit.
+    """Where in the sequence the winners, the lost ones and the wrongly kept ones sit, and equal scores held elsewhere.
 
     Args:
         comparison: of one row; at most 4096 marks a lane are drawn, evenly thinned, and the label says so.
@@ -109,12 +115,15 @@ def diff_figure(comparison: Comparison) -> go.Figure:
 
     exact, selection = comparison.exact, comparison.selection
     everything = np.arange(exact.index.size)
-    lanes = (
+    lanes = [
         ("exact top-k", exact, everything, palette.REFUSED),
         (LOST, exact, everything[: exact.different], palette.LOSSY),
         (KEPT, selection, np.arange(selection.different), palette.THRESHOLD),
-    )
-    figure = new_figure(236, left=24, top=14, bottom=56)
+    ]
+    for name, side, colour in ((LEFT_OUT, exact, palette.AT_RISK), (OTHER, selection, palette.TIES)):
+        if side.equal:
+            lanes.append((name, side, side.different + np.arange(side.equal), colour))
+    figure = new_figure(80 + 52 * len(lanes), left=24, top=14, bottom=56)
     labels = []
     for lane, (name, side, chosen, colour) in enumerate(lanes):
         total = chosen.size
@@ -141,16 +150,25 @@ def diff_figure(comparison: Comparison) -> go.Figure:
                 ),
             )
         )
+    pad = 0.01 * comparison.length
     figure.update_xaxes(
         **axis(
             "index in the row (position in the sequence)",
-            range=[-0.01 * comparison.length, 1.01 * comparison.length],
+            range=[-pad - 0.5, max(comparison.length, 1) - 0.5 + pad],
+            tickvals=list(range(comparison.length)) if comparison.length <= 10 else None,
             tickformat=",d",
             ticks="outside",
             ticklen=4,
         )
     )
     figure.update_yaxes(
-        **axis("", tickvals=[0, -1, -2], ticktext=labels, range=[-2.6, 0.6], showgrid=False, automargin=True)
+        **axis(
+            "",
+            tickvals=[-lane for lane in range(len(lanes))],
+            ticktext=labels,
+            range=[0.4 - len(lanes), 0.6],
+            showgrid=False,
+            automargin=True,
+        )
     )
     return figure

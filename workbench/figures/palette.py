@@ -1,14 +1,17 @@
-"""The colours of the workbench, once for all pictures and badges. Told apart with every common colour blindness."""
+"""The colours of the workbench, once for all pictures and badges. Told apart with every common colour blindness.
+
+Marks are bright; text and chips have darker shades of the same hues, 4.5:1 or more on white and under white letters.
+"""
 
 from __future__ import annotations
 
-SAFE = "#009E73"
-AT_RISK = "#E69F00"
-CERTAIN = "#D55E00"
-LOSSY = "#D55E00"
-INVALID = "#882255"
-TIES = "#56B4E9"
-REFUSED = "#9AA3AE"
+SAFE, SAFE_TEXT = "#009E73", "#007A4D"
+AT_RISK, AT_RISK_TEXT = "#E69F00", "#9A6D00"
+CERTAIN, CERTAIN_TEXT = "#D55E00", "#8E2400"
+LOSSY, LOSSY_TEXT = CERTAIN, CERTAIN_TEXT
+INVALID = INVALID_TEXT = "#6D1A5C"
+TIES, TIES_TEXT = "#56B4E9", "#0B63B8"
+REFUSED, REFUSED_TEXT = "#9AA3AE", "#667085"
 
 THRESHOLD = "#0072B2"
 CAPACITY = "#1F2933"
@@ -26,18 +29,30 @@ UNKNOWN = "unknown"
 REFUSED_WORD = "refused"
 NOT_RUN = "not run"  # taken by the path, but without a model
 
-RISKS = {"safe": SAFE, "at risk": AT_RISK, "certain": CERTAIN, REFUSED_WORD: REFUSED, UNKNOWN: REFUSED}
+MARKS = {"safe": SAFE, "at risk": AT_RISK, "certain": CERTAIN}
+RISKS = {
+    "safe": SAFE_TEXT,
+    "at risk": AT_RISK_TEXT,
+    "certain": CERTAIN_TEXT,
+    REFUSED_WORD: REFUSED_TEXT,
+    UNKNOWN: REFUSED_TEXT,
+}
 VERDICTS = {
-    "exact": SAFE,
-    "ties": TIES,
-    "lossy": LOSSY,
-    "invalid": INVALID,
-    NOT_RUN: REFUSED,
-    REFUSED_WORD: REFUSED,
-    UNKNOWN: REFUSED,
+    "exact": SAFE_TEXT,
+    "ties": TIES_TEXT,
+    "lossy": LOSSY_TEXT,
+    "invalid": INVALID_TEXT,
+    NOT_RUN: REFUSED_TEXT,
+    REFUSED_WORD: REFUSED_TEXT,
+    UNKNOWN: REFUSED_TEXT,
 }
 
 
 def risk_colour(level: str | None) -> str:
-    """The colour of a risk level; unknown levels are grey."""
-    return RISKS.get(level or UNKNOWN, REFUSED)
+    """The colour of a risk level as text or chip; unknown levels are grey."""
+    return RISKS.get(level or UNKNOWN, REFUSED_TEXT)
+
+
+def mark_colour(level: str | None) -> str:
+    """The colour of a risk level as a mark; unknown levels are grey."""
+    return MARKS.get(level or UNKNOWN, REFUSED)

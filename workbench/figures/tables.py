@@ -7,15 +7,40 @@ from typing import TYPE_CHECKING
 
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
+from workbench.figures.words import count, probability, value
+from workbench.paths.catalog import get_path
 from workbench.paths.spec import Path
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+OBSERVED = "observed"
+
+
+def observed(risk: Risk) -> bool:
+    """Whether a risk rests on what was observed alone: no model runs the variant, so nothing was computed."""
+    return bool(risk.level == "safe" and risk.note and not get_path(risk.path).variant(risk.variant).modelled)
+
+
+def outlook_texts(risk: Risk) -> tuple[str, str, str]:
+    """Probability of a clean order, mean lost, and least to most lost, as people read them."""
+    if observed(risk):
+        return OBSERVED, "–", "–"
+    mean = "–" if risk.expected_missing is None else value(risk.expected_missing, 5)
+    least, most = risk.least_missing, risk.most_missing
+    span = "–" if least is None or most is None else f"{count(least)} – {count(most)}"
+    return probability(risk.p_clean, possible=risk.level == "at risk"), mean, span
+
+
 def census_table(risks: Sequence[Risk], reached: str | None = None) -> pd.DataFrame:
-    """One line a path; integers nullable, ``why`` holds the reasons of a refusal or what else must be known."""
+    """One line a path; integers nullable, ``why`` holds the reasons of a refusal or what else must be known.
+
+    What was observed and not computed has no probability and no numbers of lost winners.
+    """
     import pandas as pd
+
+    computed = [None if observed(risk) else risk for risk in risks]
 
     frame = pd.DataFrame(
         {
@@ -27,14 +52,15 @@ def census_table(risks: Sequence[Risk], reached: str | None = None) -> pd.DataFr
             "need": [risk.need for risk in risks],
             "population": [risk.population for risk in risks],
             "capacity": [risk.capacity for risk in risks],
-            "p_clean": [risk.p_clean for risk in risks],
-            "expected": [risk.expected_missing for risk in risks],
-            "least": [risk.least_missing for risk in risks],
-            "most": [risk.most_missing for risk in risks],
+            "takes": [risk.room for risk in risks],
+            "p_clean": [risk and risk.p_clean for risk in computed],
+            "expected": [risk and risk.expected_missing for risk in computed],
+            "least": [risk and risk.least_missing for risk in computed],
+            "most": [risk and risk.most_missing for risk in computed],
             "why": [_why(risk) for risk in risks],
         }
     )
-    for name in ("bin", "above", "need", "population", "capacity", "least", "most"):
+    for name in ("bin", "above", "need", "population", "capacity", "takes", "least", "most"):
         frame[name] = frame[name].astype("Int64")
     for name in ("p_clean", "expected"):
         frame[name] = frame[name].astype("Float64")

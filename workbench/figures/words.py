@@ -39,6 +39,11 @@ def ratio(population: int, capacity: int) -> str:
     return f"{fill:,.{digits}f}×" if fill >= 0.01 else f"{fill:.1g}×"
 
 
+def signed(number: float, digits: int) -> str:
+    """A number with as many decimals as given, its minus sign a minus."""
+    return f"{number:.{digits}f}".replace("-", MINUS)
+
+
 def probability(number: float | None, *, possible: bool = False) -> str:
     """A probability; the ends are named only where they are exact. ``possible``: a 0 is too small for a float64."""
     if number is None:

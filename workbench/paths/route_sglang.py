@@ -122,6 +122,6 @@ def flashinfer_ragged(ask: Questions, release: Release, device: Device) -> tuple
 
 def _variant(ask: Questions, release: Release) -> str:
     exact = ask.holds(
-        release.version >= EXACT_SINCE, f"release {release} ≥ 0.5.23, which lost nothing here on any observed row"
+        release.version >= EXACT_SINCE, f"release {release} ≥ 0.5.23 (nothing is lost here from there on, as observed)"
     )
     return sglang.V0_5_23.name if exact else "stock"

@@ -101,7 +101,7 @@ def per_row(ask: Questions, release: Release, device: Device) -> tuple[str, str]
 
 def _variant(ask: Questions, release: Release) -> str:
     exact = ask.holds(
-        release.version >= EXACT_SINCE, f"release {release} ≥ 0.33.0, which lost nothing on any observed row"
+        release.version >= EXACT_SINCE, f"release {release} ≥ 0.33.0 (nothing is lost from there on, as observed)"
     )
     return vllm.V0_33_0.name if exact else "stock"
 

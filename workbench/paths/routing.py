@@ -188,7 +188,10 @@ def route(
     given = {name: getattr(row.call, name) if one is None else one for name, one in asked.items()}
     absent = [name for name, value in given.items() if value is None]
     if absent:
-        raise UsageError(f"the capture does not name {listed(absent)}; give {'it' if len(absent) == 1 else 'them'}")
+        raise UsageError(
+            f"the capture does not name {listed(absent)}; give {'it' if len(absent) == 1 else 'them'} "
+            f"({', '.join(f'--{name}' for name in absent)}; on the command line, route --list shows the known ones)"
+        )
     known_op = get_op(str(given["op"]))
     known_release = parse_release(str(given["release"]), known_op.package)
     known_device = get_device(str(given["device"]))

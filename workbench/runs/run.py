@@ -87,7 +87,9 @@ def run_case(
         raise UsageError(f"unknown arrival order {arrival!r}; known orders: {listed(ORDERS)}")
     how = get_engine(engine)
     if paths == REACHED and how.runs_paths and case.route is None:
-        raise UsageError(f"{case.unrouted}; give op, release and device, or choose paths by a glob as in 'vllm.*'")
+        raise UsageError(
+            f"{case.unrouted}; give op, release and device, or choose paths (--paths) by a glob as in 'vllm.*'"
+        )
     results = []
     for path, variant in _plan(case, paths, variants, how):
         found = risk(case.profile, path, variant) if path is not None else None

@@ -32,7 +32,9 @@ def result_sentence(result: Result) -> str:
     line, of = result.line, min(result.line.k, result.line.length)
     who = _name(result)
     if line.refused is not None:
-        return f"{who} was not run: {line.refused}.{_risk_unrun(result.risk)}"
+        return f"{who} {'was not run' if line.path else 'was not judged'}: {line.refused}.{_risk_unrun(result.risk)}"
+    if not of:
+        return f"{who} had nothing to select: the row is empty."
     if line.verdict == "invalid":
         faults = {
             "repeated": line.duplicates,
@@ -56,7 +58,7 @@ def result_sentence(result: Result) -> str:
 def _risk_unrun(risk: Risk | None) -> str:
     """The risk of a path that was not run, and what it rests on."""
     if risk is None or risk.level is None:
-        return f" {risk.note}." if risk is not None and risk.note else ""
+        return f" {risk.note[0].upper()}{risk.note[1:]}." if risk is not None and risk.note else ""
     return f" Its risk is {risk.level}{f': {risk.note}' if risk.note else ''}."
 
 
@@ -64,7 +66,7 @@ def _name(result: Result) -> str:
     line = result.line
     if line.engine == "recorded":
         return f"The recorded selection (path {line.path})" if line.path else "The recorded selection"
-    return f"{line.path} ({line.variant})" if line.path else f"The {line.engine} selection"
+    return f"{line.path} ({line.variant})" if line.path else line.op or "The op"
 
 
 def _none_ran(results: tuple[Result, ...]) -> str:
@@ -132,8 +134,8 @@ def _outlook(risk: Risk | None) -> str:
         return f" under this arrival order, but it is {risk.level}: {_breach(risk)}; {_mean(risk)}"
     if risk.breach and risk.buffered:
         return (
-            f", although {risk.population} scores share the threshold bin and the buffer takes {risk.stored}: "
-            "whatever is dropped has an equal that stays"
+            f"; {risk.population} scores share the threshold bin and the buffer takes {risk.stored}, but whatever is "
+            "dropped has an equal that stays"
         )
     return ", and no arrival order loses a value"
 
