@@ -73,21 +73,25 @@ def test_capacity_view_marks_the_reached_path(app: Open) -> None:
 
 
 def test_diff_view_compares_the_model_or_the_recording(app: Open) -> None:
-    test = app(view="diff")
+    test = app(view="diff", path="vllm.histogram_256")
     assert int(re.search(rf"(\d+) of {K} lost", texts(test))[1]) > 0
-    test = app(view="diff", path="recorded")
+    assert "Arrival order: random, seed 0." in texts(test)
+    test = app(view="diff")  # the sentence is about what was recorded
     assert not test.exception
+    assert pick(test, "Path").value == "recorded"  # type: ignore[attr-defined]
+    assert "Arrival order" not in texts(test)
     assert f"0 of {K} lost" in texts(test)
     assert "The recorded selection" in texts(test)
 
 
 def test_another_seed_is_another_call(app: Open) -> None:
-    test = app(view="diff")
+    test = app(view="diff", path="vllm.histogram_256")
     before = next(one.value for one in test.main.dataframe if "gap" in one.value)
     test.number_input[0].set_value(7).run()
     after = next(one.value for one in test.main.dataframe if "gap" in one.value)
     assert param(test, "seed") == "7"
     assert before["index"].tolist() != after["index"].tolist()
+    assert "Arrival order: random, seed 7." in texts(test)
 
 
 def test_choosing_a_device_and_k_changes_what_is_judged(app: Open) -> None:

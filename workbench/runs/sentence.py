@@ -105,9 +105,16 @@ def _who_could(lost: bool, risks: list[Risk]) -> str:
     if not taken:
         return ""
     if not able:
-        return f" None of the {len(taken)} judged paths that take this row can {'do that' if lost else 'lose winners'}."
+        whom = f"{taken[0].path} cannot" if len(taken) == 1 else f"None of the {len(taken)} judged paths can"
+        return f" {whom} {'do that' if lost else 'lose winners'} on this row."
     worst = max(able, key=lambda risk: risk.expected_missing or 0)
-    because = f"{worst.path} most: {_breach(worst)}; {_mean(worst)}" if worst.breach else f"{worst.path}{_why(worst)}"
+    because = (
+        f"{worst.path}{' most' if len(taken) > 1 else ''}: {_breach(worst)}; {_mean(worst)}"
+        if worst.breach
+        else f"{worst.path}{_why(worst)}"
+    )
+    if len(taken) == 1:
+        return f" It could be {because}."
     return f" Of the {len(taken)} judged paths that take this row, {len(able)} can lose winners, {because}."
 
 

@@ -11,11 +11,13 @@ from workbench.analysis.bins import bin_contents
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk
 from workbench.figures.bins import BinWindow, bin_window, bins_figure, range_label
-from workbench.figures.words import count, plural, probability, value
+from workbench.figures.tables import outlook_texts
+from workbench.figures.words import count, plural, signed, value
+from workbench.numeric.histogram import Threshold
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.inspect import Inspection
 from workbench.ui import state
-from workbench.ui.common import PLOT, Slots, figures_row, pick_path, score_texts
+from workbench.ui.common import PLOT, Slots, figures_row, pick_path, say_instead, score_texts
 from workbench.ui.view import RADII
 
 COARSE = [path.name for path in PATHS if path.key_bits is not None]
@@ -41,12 +43,7 @@ def show_bins(found: Inspection, key: str, slots: Slots) -> None:
     if chosen is not None and chosen >= 1 << bits:
         st.warning(f"There is no bin {chosen}: {name} has bins 0 to {(1 << bits) - 1}.")
         chosen = None
-    if risk.refused:
-        st.caption(
-            state.plain(f"{name} does not take this row ({'; '.join(risk.refused)}); its bins are shown all the same.")
-        )
-    elif found.reached is not None and found.reached != name:
-        st.caption(state.plain(f"The op sends this row to {found.reached}; shown is what {name} would see."))
+    _said_of_the_path(found, name, risk)
     chart = f"bins:{key}:{name}:{radius}"
     st.plotly_chart(
         bins_figure(window, risk, chosen),
@@ -56,8 +53,20 @@ def show_bins(found: Inspection, key: str, slots: Slots) -> None:
         on_select=_clicked(chart, window),
         selection_mode="points",
     )
-    _numbers(risk)
+    _numbers(risk, profile.threshold(bits))
     _contents(profile, bits, window.threshold if chosen is None else chosen, window.threshold)
+
+
+def _said_of_the_path(found: Inspection, name: str, risk: Risk) -> None:
+    say_instead(COARSE, name, "which has no coarse bins")
+    said = []
+    if found.reached is not None and found.reached != name:
+        without = "" if found.reached in COARSE else ", which has no coarse bins"
+        said.append(f"The op sends this row to {found.reached}{without}; shown is what {name} would see.")
+    if risk.refused:
+        said.append(f"{name} does not take this row ({'; '.join(risk.refused)}); its bins are shown all the same.")
+    if said:
+        st.caption(state.plain(" ".join(said)))
 
 
 def _why_no_bins(profile: RowProfile) -> str:
@@ -87,29 +96,29 @@ def _clicked(chart: str, window: BinWindow) -> Any:
     return take
 
 
-def _numbers(risk: Risk) -> None:
-    span = (
-        "–"
-        if risk.least_missing is None or risk.most_missing is None
-        else f"{count(risk.least_missing)}–{count(risk.most_missing)}"
-    )
-    clean = probability(risk.p_clean, possible=risk.level == "at risk")
-    expected = "–" if risk.expected_missing is None else value(risk.expected_missing, 5)
-    figures_row(
-        [
-            ("Above", count(risk.above), "scores in higher bins: all are winners"),
-            ("Need", count(risk.need), "winners that must come out of the threshold bin"),
-            ("Population", count(risk.population), "scores in the threshold bin"),
-            ("Capacity", count(risk.capacity), "scores of that bin which the buffer holds"),
-            ("p clean", clean, "probability that a random arrival order loses nothing"),
-            ("Mean lost", expected, "values missing on average over random arrival orders"),
-            ("Least–most", span, "values missing over every arrival order"),
-        ]
-    )
+def _numbers(risk: Risk, at: Threshold) -> None:
+    clean, mean, span = outlook_texts(risk)
+    numbers = [
+        ("Above", count(at.above), "scores in higher bins: all are winners"),
+        ("Need", count(at.need), "winners that must come out of the threshold bin"),
+        ("Population", count(at.population), "scores in the threshold bin"),
+        ("Capacity", count(risk.capacity), "scores that the buffer holds"),
+    ]
+    if risk.room != risk.capacity:
+        numbers.append(("Takes", count(risk.room), "scores of this bin that the blocks take: one overflows first"))
+    numbers += [
+        ("p clean", clean, "probability that a random arrival order loses nothing"),
+        ("Mean lost", mean, "values missing on average over random arrival orders"),
+        ("Least – most", span, "values missing over every arrival order"),
+    ]
+    figures_row(numbers)
+    if risk.note:
+        st.caption(state.plain(f"{risk.path} ({risk.variant}): {risk.note}."))
     if risk.order_correlation is not None and abs(risk.order_correlation) > 0.5:
         st.caption(
-            f"Within this bin the scores follow their position (rank correlation {risk.order_correlation:.2f}): real "
-            "arrival follows position too, so the mean over random orders does not describe it. Least and most hold."
+            f"Within this bin the scores follow their position (rank correlation {signed(risk.order_correlation, 2)}): "
+            "real arrival follows position too, so the mean over random orders does not describe it. Least and most "
+            "hold."
         )
 
 
@@ -122,14 +131,14 @@ def _contents(profile: RowProfile, bits: int, bin_: int, threshold: int) -> None
         return
     st.markdown(f"**{state.plain(title)}** — click a bar to look into another bin")
     left, right = st.columns([2, 3])
-    shares = f"{held.most_common_count / held.population:.2%} of the bin"
+    share = f"{held.most_common_count / held.population:.2%}"
     facts = [
         ("scores", count(held.population)),
         ("distinct values", count(held.distinct)),
         ("greatest", value(held.greatest, 9)),
         ("least", value(held.least, 9)),
         ("most common", value(held.most_common, 9)),
-        ("held by", f"{plural(held.most_common_count, 'score')} ({shares})"),
+        ("held by", f"{plural(held.most_common_count, 'score')} ({share})"),
     ]
     left.dataframe(
         pd.DataFrame(facts, columns=["of the bin", "value"]),

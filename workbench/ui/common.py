@@ -10,6 +10,7 @@ import streamlit as st
 from workbench.figures import palette
 from workbench.figures.words import value
 from workbench.runs.inspect import Inspection, damage
+from workbench.runs.report import Result
 from workbench.ui import state
 from workbench.ui.view import RECORDED
 
@@ -28,7 +29,7 @@ def colour_of(verdict: str | None, risk: str | None) -> str:
     """The colour of a finding: the verdict's where something was lost, else the risk's."""
     if verdict in ("lossy", "invalid"):
         return palette.VERDICTS[verdict]
-    return palette.risk_colour(risk) if risk is not None else palette.VERDICTS.get(verdict or "", palette.REFUSED)
+    return palette.risk_colour(risk) if risk is not None else palette.VERDICTS.get(verdict or "", palette.REFUSED_TEXT)
 
 
 def error_box(error: Exception | str) -> None:
@@ -37,15 +38,28 @@ def error_box(error: Exception | str) -> None:
 
 
 def default_path(found: Inspection, options: Sequence[str]) -> str:
-    """The path to show where none was chosen: the reached one, else the one that the sentence is about, else the one
-    of the judged that fares worst among ``options``, else the first."""
-    if found.reached in options:
-        return str(found.reached)
-    for result in sorted(found.every, key=damage, reverse=True):
-        name = RECORDED if result.line.engine == "recorded" else result.line.path
-        if name in options and result.line.refused is None:
-            return str(name)
-    return options[0]
+    """The path to show where none was chosen, the first of these among ``options``: what the sentence is about, the
+    reached path, the judged that fares worst, one that takes the row, the first."""
+    ran = [one for one in sorted(found.every, key=damage, reverse=True) if one.line.refused is None]
+    head = found.headline
+    wanted = _names(head) if head is not None and head.line.refused is None else []
+    wanted += [found.reached, *(name for one in ran for name in _names(one))]
+    wanted += [risk.path for risk in found.census if not risk.refused]
+    return next((name for name in wanted if name is not None and name in options), options[0])
+
+
+def _names(result: Result) -> list[str | None]:
+    """What a view may offer for a result; a recording also stands for the path that it was made on."""
+    return [RECORDED, result.line.path] if result.line.engine == "recorded" else [result.line.path]
+
+
+def say_instead(options: Sequence[str], path: str, lacks: str) -> None:
+    """Say that the path of the link is not what is shown. ``lacks``: why the view does not offer it."""
+    chosen = state.current().path
+    if chosen is not None and chosen not in options:
+        name = "the recorded selection" if chosen == RECORDED else chosen
+        shown = "the recorded selection" if path == RECORDED else path
+        st.caption(state.plain(f"The path chosen is {name}, {lacks}; shown is {shown} instead."))
 
 
 def pick_path(found: Inspection, options: Sequence[str], key: str) -> str:

@@ -32,11 +32,12 @@ def pick_circumstances(captured: dict[str, str | None], k: int | None, key: str)
     """Four selectors in a line. ``captured``: what the capture says of op, release and device; ``k``: of the row."""
     view = state.current()
     op = view.op or captured["op"]
+    release = captured["release"] if view.op is None or belongs(captured["release"], view.op) else None
     columns = st.columns([4, 3.4, 2, 2])
     with columns[0]:
         _pick("op", "Op", [one.name for one in OPS], captured["op"], key, _new_op)
     with columns[1]:
-        _pick("release", "Release", releases_of(op), captured["release"], key)
+        _pick("release", "Release", releases_of(op), release, key)
     with columns[2]:
         _pick("device", "Device", [device.name for device in DEVICES], captured["device"], key)
     with columns[3]:
@@ -44,6 +45,12 @@ def pick_circumstances(captured: dict[str, str | None], k: int | None, key: str)
     problem = st.session_state.pop("k-problem", None)
     if problem:
         error_box(problem)
+
+
+def belongs(release: str | None, op: str) -> bool:
+    """Whether a release is of the package that ships an op; what a capture says of another op's is not of use."""
+    known = next((one for one in OPS if one.name == op), None)
+    return known is None or release is None or release.split("==")[0] == known.package
 
 
 def _new_op(op: str | None) -> dict[str, object]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import streamlit as st
 
 from workbench.errors import WorkbenchError
@@ -12,10 +15,22 @@ from workbench.ui import state
 from workbench.ui.common import callout, colour_of, error_box
 from workbench.ui.controls import pick_circumstances
 from workbench.ui.library import Entry
-from workbench.ui.loading import Opened, inspected
+from workbench.ui.loading import Opened, inspected, lines_so_far
 from workbench.ui.loading import opened as open_entry
 from workbench.ui.picker import check_digest, pick_capture, pick_tensors
-from workbench.ui.rows import pick_page, row_list, summarise
+from workbench.ui.rows import (
+    DAMAGE,
+    Place,
+    about_page,
+    damage_first,
+    fill,
+    inspect_all,
+    order_of,
+    pick_page,
+    row_list,
+    show_progress,
+)
+from workbench.ui.view import brief
 from workbench.ui.views import show_views
 
 _FIELDS = ("layer", "step", "rank", "rows", "width", "stride", "next_n", "max_seq_len", "model", "request")
@@ -24,16 +39,18 @@ _MARKS = {True: "✓", False: "✗", None: "?"}
 
 def inspect_page() -> None:
     """The page that the app opens on."""
+    turned = state.follow_url()
     with st.sidebar:
         entry = pick_capture()
         list_slot = st.container()
     notices = st.empty()
-    _open(entry, list_slot)
+    _open(entry, list_slot, turned)
+    state.write_url()
     if state.notices():
         notices.warning("\n\n".join(state.plain(text) for text in state.notices()), icon=":material/link:")
 
 
-def _open(entry: Entry | None, list_slot: st.delta_generator.DeltaGenerator) -> None:
+def _open(entry: Entry | None, list_slot: st.delta_generator.DeltaGenerator, turned: bool) -> None:
     if entry is None:
         st.info("There is no capture to open: open a file in the sidebar, or give files or folders at start.")
         return
@@ -45,31 +62,45 @@ def _open(entry: Entry | None, list_slot: st.delta_generator.DeltaGenerator) -> 
         error_box(error)
         return
     check_digest(found)
-    _inspect(entry, found, list_slot)
-    state.write_url()
+    _inspect(entry, found, list_slot, turned)
 
 
-def _inspect(entry: Entry, found: Opened, list_slot: st.delta_generator.DeltaGenerator) -> None:
-    rows = len(found.capture)
+def _inspect(entry: Entry, found: Opened, list_slot: st.delta_generator.DeltaGenerator, turned: bool) -> None:
+    rows, key = len(found.capture), _identity(found)
     row = state.current().row
     if row is not None and row >= rows:
         st.warning(f"The link names row {count(row)}; this capture has rows 0 to {count(rows - 1)}.")
-        state.settle(row=None)
+        row = state.settle(row=None).row
     head = st.container()
     with list_slot:
-        page = pick_page(found, state.current().row)
-        place = st.container()
-    if state.current().row is not None:  # first what was asked for, then the list
-        with head:
-            _inspect_row(entry, found)
+        known = lines_so_far(entry, state.current())
+        order = order_of(known, rows)
+        listed = f"{key}:{DAMAGE}" if len(known) == rows else key
+        page = pick_page(listed, order, row, turned)
+        bar, place = st.empty(), st.container()
+    if row is None and any(number not in known for number in page):
+        _settle_row(entry, found, page, head, bar)
+    number = damage_first(known[one] for one in page)[0].row if row is None else row
+    state.settle(row=number)
+    with head:
+        _inspect_row(entry, found, number)
+    lines = fill(entry, state.current(), page, bar)
     with place:
-        lines = summarise(entry, state.current(), page, rows)
-        if state.current().row is None:
-            state.settle(row=lines[0].row)
-            with head:
-                _inspect_row(entry, found)
-        row_list(lines, state.current().row or 0, rows, f"rows:{_identity(found)}:{page}")
+        row_list(lines, number, f"rows:{listed}:{page[0]}", about_page(page, order, len(known)))
         _about(found)
+        inspect_all(entry, state.current(), rows, key)
+
+
+def _settle_row(entry: Entry, found: Opened, page: Sequence[int], head: Place, bar: Place) -> None:
+    """Show the first row of the page at once, and turn to the worst one when all are inspected."""
+    state.hold_url(True)
+    show_progress(bar, 0, len(page))
+    with head:
+        _inspect_row(entry, found, page[0])
+    worst = fill(entry, replace(state.current(), row=page[0]), page, bar)[0]
+    state.hold_url(False)
+    state.settle(row=worst.row)
+    st.rerun()
 
 
 def _identity(found: Opened) -> str:
@@ -77,9 +108,7 @@ def _identity(found: Opened) -> str:
     return ":".join(map(str, (found.digest, *view.names, view.k, view.op, view.release, view.device)))
 
 
-def _inspect_row(entry: Entry, found: Opened) -> None:
-    number = state.current().row
-    assert number is not None
+def _inspect_row(entry: Entry, found: Opened, number: int) -> None:
     call = found.capture.call(found.capture.call_of(number))
     st.markdown(f"#### {state.plain(entry.key)} · row {count(number)}")
     pick_circumstances(found.capture.info.strings, call.k, f"{found.digest}:{number}")
@@ -125,7 +154,7 @@ def _call(seen: Inspection) -> None:
         facts |= {"recorded": "yes" if row.indices is not None else "no"}
         for name in _FIELDS:
             known = getattr(row.call, name)
-            facts[name] = "unknown" if known is None else count(known) if isinstance(known, int) else known
+            facts[name] = "unknown" if known is None else count(known) if isinstance(known, int) else brief(known)
         names, values = zip(*facts.items(), strict=True)
         half = (len(names) + 1) // 2
         for part in (slice(None, half), slice(half, None)):
@@ -145,7 +174,7 @@ def _about(found: Opened) -> None:
     info = found.capture.info
     parts = [plural(info.rows, "row"), plural(info.calls, "call"), info.dtype, f"up to {count(info.length_max)} scores"]
     if info.strings.get("model"):
-        parts.append(str(info.strings["model"]))
+        parts.append(brief(str(info.strings["model"])))
     st.caption(state.plain(" · ".join(parts)))
     for text in info.notes:
         st.caption(state.plain(text))

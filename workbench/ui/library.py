@@ -6,19 +6,19 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.capture.format import METADATA_KEY
 from workbench.capture.source import Source
-from workbench.capture.values import shown
+from workbench.capture.values import brief, shown
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
 
 SUFFIXES = (".safetensors", ".safetensors.index.json")
 DEFAULT_SAMPLE = "samples/smollm2-lm-head.safetensors"
-UPLOADS = "upload"
+UPLOADS, SAMPLES = "upload", "samples"
 MOST_FILES = 2000
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.safetensors$")
 
@@ -54,12 +54,13 @@ class Library:
         """The entry of that key."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
-    @property
-    def default(self) -> Entry | None:
-        """What the app opens on: the first file given at start, else the default sample, else the first one."""
-        if self.given and self.entries:
-            return self.entries[0]
-        return self.get(DEFAULT_SAMPLE) or (self.entries[0] if self.entries else None)
+    def default(self, ready: Collection[str] = ()) -> Entry | None:
+        """What the app opens on: of the files given at start the first in ``ready``, the keys of captures that can be
+        inspected at once, else the first; else the default sample, else the first one."""
+        given = [entry for entry in self.entries if self.given and not entry.key.startswith(f"{SAMPLES}/")]
+        if not given:
+            return self.get(DEFAULT_SAMPLE) or next(iter(self.entries), None)
+        return next((entry for entry in given if entry.key in ready), given[0])
 
 
 def list_captures(arguments: Sequence[str]) -> Library:
@@ -81,7 +82,7 @@ def list_captures(arguments: Sequence[str]) -> Library:
             notes.append(f"{shown(argument)}: no such file or folder")
     given = bool(entries)
     try:
-        entries += _below(samples_dir(), "samples")[0]
+        entries += _below(samples_dir(), SAMPLES)[0]
     except FileNotFoundError as error:
         notes.append(str(error))
     return Library(tuple(entries), tuple(notes), given)
@@ -90,7 +91,7 @@ def list_captures(arguments: Sequence[str]) -> Library:
 def _label(path: Path, labels: dict[str, int]) -> str:
     """A short name for what was given, made unique."""
     name = shown(path.absolute().name) or "root"
-    if name in ("samples", UPLOADS):
+    if name in (SAMPLES, UPLOADS):
         name += "-given"
     labels[name] = labels.get(name, 0) + 1
     return name if labels[name] == 1 else f"{name}-{labels[name]}"
@@ -178,8 +179,9 @@ def _file_name(name: str) -> str:
 
 
 def local(error: CaptureError, entry: Entry) -> CaptureError:
-    """The error with the file by its relative name, not by where it lies on this machine."""
-    if error.file != shown(entry.path):
+    """The error with the file by its relative name, not by where it lies on this machine or by its last part alone."""
+    name = shown(entry.path.name)
+    if error.file not in (shown(entry.path), name, brief(name)):
         return error
     return CaptureError(error.reason, file=entry.key, tensor=error.tensor, row=error.row, call=error.call)
 

@@ -17,7 +17,7 @@ from workbench.ui.library import Entry, Library, is_foreign, list_captures, loca
 from workbench.ui.view import RECORDED, View
 
 CHECKED = 200  # files that are looked into when they are listed; others when they are chosen
-OPENED, INSPECTED, SUMMARIES = 16, 6, 20000
+OPENED, INSPECTED, LISTS = 16, 6, 8
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,33 @@ def library() -> Library:
     return _library(tuple(sys.argv[1:]))
 
 
+@dataclass(frozen=True)
+class Look:
+    """A file looked into without reading a score.
+
+    Attributes:
+        fault: why it cannot be opened; empty if it can, or is foreign.
+        ready: whether it opens as a capture that says k, so that its first row can be inspected at once.
+    """
+
+    fault: str = ""
+    ready: bool = False
+
+
 @st.cache_data(max_entries=4 * CHECKED, show_spinner=False)
-def _fault(path: str, stamp: tuple[int, int], _entry: Entry) -> str:
+def _look(path: str, stamp: tuple[int, int], _entry: Entry) -> Look:
     try:
         if is_foreign(_entry.path):
-            return ""
-        open_capture(_entry.path).close()
+            return Look()
+        with open_capture(_entry.path) as capture:
+            return Look(ready=len(capture) > 0 and capture.call(capture.call_of(0)).k is not None)
     except CaptureError as error:
-        return str(local(error, _entry))
-    return ""
+        return Look(str(local(error, _entry)))
 
 
-def fault(entry: Entry) -> str:
-    """Why a file cannot be opened; empty if it can, or is foreign."""
-    return _fault(str(entry.path), entry.stamp, entry)
+def look(entry: Entry) -> Look:
+    """Look into a file."""
+    return _look(str(entry.path), entry.stamp, entry)
 
 
 @st.cache_resource(max_entries=OPENED, show_spinner=False)
@@ -108,7 +121,10 @@ def read_row(entry: Entry, view: View, number: int) -> Row:
 @st.cache_resource(max_entries=INSPECTED, show_spinner=False)
 def _inspected(identity: tuple[object, ...], number: int, _entry: Entry, _view: View) -> Inspection:
     row, view = read_row(_entry, _view, number), _view
-    return inspect_row(row, op=view.op, release=view.release, device=view.device, k=view.k)
+    try:
+        return inspect_row(row, op=view.op, release=view.release, device=view.device, k=view.k)
+    except CaptureError as error:
+        raise local(error, _entry) from None
 
 
 def inspected(entry: Entry, view: View, number: int) -> Inspection:
@@ -124,27 +140,44 @@ def _identity(entry: Entry, view: View) -> tuple[object, ...]:
     return (entry.key, opened(entry, view).content, view.names, view.k, view.op, view.release, view.device)
 
 
-@st.cache_data(max_entries=SUMMARIES, show_spinner=False)
-def _summary(identity: tuple[object, ...], number: int, _entry: Entry, _view: View) -> Summary:
-    capture = opened(_entry, _view).capture
+@st.cache_resource(max_entries=LISTS, show_spinner=False)
+def _lines(identity: tuple[object, ...]) -> dict[int, Summary]:
+    return {}
+
+
+def lines_so_far(entry: Entry, view: View) -> dict[int, Summary]:
+    """The lines of the rows inspected so far in the circumstances of the view, by any session; ``summary`` fills it."""
+    return _lines(_identity(entry, view))
+
+
+def summary(entry: Entry, view: View, number: int) -> Summary:
+    """One line of the row list. Its inspection is kept for a while: see ``forget``."""
+    known = lines_so_far(entry, view)
+    if number not in known:
+        known[number] = _summary(entry, view, number)
+    return known[number]
+
+
+def forget(entry: Entry, view: View, number: int) -> None:
+    """Let go of an inspection, so that those of a long list do not push out what is shown."""
+    _inspected.clear(_identity(entry, view), number, entry, view)
+
+
+def _summary(entry: Entry, view: View, number: int) -> Summary:
+    capture = opened(entry, view).capture
     length = int(capture.lengths[number])
-    if (_view.k or capture.call(capture.call_of(number)).k) is None:
+    if (view.k or capture.call(capture.call_of(number)).k) is None:
         return Summary(number, length)
     try:
-        head = _inspected(identity, number, _entry, _view).headline
+        head = inspected(entry, view, number).headline
     except WorkbenchError as error:
         return Summary(number, length, error=str(error))
     if head is None:
         return Summary(number, length)
-    line = head.line
+    said = head.line
     refused = head.risk is None or head.risk.refused
-    verdict = line.verdict if line.refused is None else palette.REFUSED_WORD if refused else palette.NOT_RUN
-    return Summary(number, length, verdict, line.risk, line.missing, line.expected_missing)
-
-
-def summary(entry: Entry, view: View, number: int) -> Summary:
-    """One line of the row list."""
-    return _summary(_identity(entry, view), number, entry, view)
+    verdict = said.verdict if said.refused is None else palette.REFUSED_WORD if refused else palette.NOT_RUN
+    return Summary(number, length, verdict, said.risk, said.missing, said.expected_missing)
 
 
 @st.cache_resource(max_entries=2 * INSPECTED, show_spinner=False)

@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pandas as pd
 import streamlit as st
 
 from workbench.figures.tables import paths_table
 from workbench.paths.catalog import PATHS
+from workbench.paths.spec import Path
+from workbench.ui import state
 from workbench.ui.inspector import inspect_page
 
-SIDEBAR = 405  # pixels, so that the row list shows its columns
+SIDEBAR = 429  # pixels, so that the row list shows its columns
+_KEY = "paths"
 
 
 def paths_page() -> None:
-    """The catalogue of paths."""
+    """The catalogue of paths; a click on one lists its variants."""
+    state.leave_page()
     st.markdown("#### Paths that the workbench knows")
-    st.dataframe(
-        paths_table(PATHS),
+    table = paths_table(PATHS).drop(columns=["variants"], errors="ignore")
+    table.insert(2, "variants", [len(path.variants) for path in PATHS])
+    text, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    widths = {"path": 190, "summary": 228, "coarse key": 66, "capacity": 86, "k": 96, "length": 84, "evidence": 90}
+    chosen = st.dataframe(
+        table,
+        key=_KEY,
         hide_index=True,
-        height="content",
-        column_config={
-            "summary": st.column_config.TextColumn(width=440),
-            "length": st.column_config.TextColumn(width=120),
-        },
+        height=560,
+        on_select="rerun",
+        selection_mode=["single-row", "single-cell"],
+        column_config={name: text(width=width) for name, width in widths.items()}
+        | {"variants": number(width=60), "releases": text(width=110), "reports": text(width=90)},
     )
+    places = [cell[0] for cell in chosen.selection.cells] or chosen.selection.rows
+    if places:
+        _variants(PATHS[places[0]])
+    else:
+        st.caption("Choose a path to see its variants.")
+
+
+def _variants(path: Path) -> None:
+    st.markdown(f"##### {state.plain(path.name)}")
+    st.markdown(state.plain(f"{path.summary} {path.source}; {path.releases}."))
+    if path.references:
+        st.markdown(state.plain(f"Reports: {', '.join(path.references)}."))
+    st.table(_table(path))
+
+
+def _table(path: Path) -> pd.DataFrame:
+    """One line a variant."""
+    shown: Sequence[tuple[str, str, str, str]] = [
+        (
+            state.plain(one.name),
+            "yes" if one.lossless else "no",
+            one.evidence.value if one.modelled else f"{one.evidence.value}; not modelled",
+            state.plain(one.note),
+        )
+        for one in path.variants
+    ]
+    return pd.DataFrame(shown, columns=["variant", "lossless", "evidence", "note"]).set_index("variant")
 
 
 def navigation() -> list[st.Page]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -11,9 +12,10 @@ from workbench.errors import CaptureError
 from workbench.figures.words import count
 from workbench.ui import state
 from workbench.ui.common import error_box
-from workbench.ui.library import UPLOADS, Entry, Library, is_foreign, local, same_name
-from workbench.ui.loading import CHECKED, Opened, fault, library, opened, short_digest
+from workbench.ui.library import UPLOADS, Entry, is_foreign, local, same_name
+from workbench.ui.loading import CHECKED, Opened, library, look, opened, short_digest
 from workbench.ui.view import View, brief
+from workbench.words import listed
 
 _ROLES = {
     "scores": ("Scores", "[rows, width] or [width]; one * matches many tensors, each a call"),
@@ -22,26 +24,28 @@ _ROLES = {
     "indices": ("Indices", "recorded selection of each row, [rows, k]"),
 }
 _FLOATS, _WHOLES = ("float32", "bfloat16", "float16"), ("int32", "int64")
+_FEW = 3  # tensors named of many
 
 
 def pick_capture() -> Entry | None:
     """The sidebar's picker; ``None`` where there is nothing to open."""
     offered = library()
     entries = {entry.key: entry for entry in (*offered.entries, *state.uploads().entries.values())}
-    faults = {key: fault(one) for key, one in list(entries.items())[:CHECKED]}
-    entry = _of_link(offered.without(faults), entries)
+    looks = {key: look(one) for key, one in list(entries.items())[:CHECKED]}
+    faults = {key: one.fault for key, one in looks.items() if one.fault}
+    ready = {key for key, one in looks.items() if one.ready}
+    entry = _of_link(offered.without(faults).default(ready), entries)
 
     def label(key: str) -> str:
-        return f"⚠ {key}" if faults.get(key) else key
+        return f"⚠ {key}" if key in faults else key
 
     if entry is not None:
         st.session_state["capture"] = entry.key
         st.selectbox("Capture", list(entries), key="capture", format_func=label, on_change=_turn)
     _upload()
-    broken = [text for text in faults.values() if text]
-    if broken:
-        with st.expander(f"{count(len(broken))} of {count(len(entries))} files cannot be opened"):
-            for text in broken:
+    if faults:
+        with st.expander(f"{count(len(faults))} of {count(len(entries))} files cannot be opened"):
+            for text in faults.values():
                 st.markdown(f"- {state.plain(text)}")
     for text in offered.notes:
         st.caption(state.plain(text))
@@ -52,15 +56,15 @@ def _turn() -> None:
     state.open_capture(st.session_state["capture"])
 
 
-def _of_link(offered: Library, entries: dict[str, Entry]) -> Entry | None:
+def _of_link(default: Entry | None, entries: dict[str, Entry]) -> Entry | None:
     """The file that the view names; a default, with a word of why, where it is not there."""
     view = state.current()
     if view.capture in entries:
         return entries[view.capture]
     if view.capture is None:
-        if offered.default is not None:
-            state.settle(capture=offered.default.key)
-        return offered.default
+        if default is not None:
+            state.settle(capture=default.key)
+        return default
     for entry in same_name(entries.values(), view.capture):
         if view.digest and _digest(entry, view) == short_digest(view.digest):
             state.note(f"{brief(view.capture)} is {entry.key} here: same name, same digest.")
@@ -72,11 +76,11 @@ def _of_link(offered: Library, entries: dict[str, Entry]) -> Entry | None:
         else ("is not below the folders given at start")
     )
     message = f"The link's capture {brief(view.capture)} {why}."
-    if offered.default is not None:
-        message += f" {offered.default.key} is shown instead."
-        state.open_capture(offered.default.key)
+    if default is not None:
+        message += f" {default.key} is shown instead."
+        state.open_capture(default.key)
     state.note(message)
-    return offered.default
+    return default
 
 
 def _digest(entry: Entry, view: View) -> str:
@@ -87,14 +91,20 @@ def _digest(entry: Entry, view: View) -> str:
 
 
 def check_digest(found: Opened) -> None:
-    """Say so where the link's digest is not that of the file, and carry the file's from now on."""
+    """Say so where the digest of the link, or of the file shown before, is not the file's; carry it from now on."""
     asked = state.current().digest
     if asked is not None and short_digest(asked) != found.digest:
-        state.note(
-            f"The link was made from other content (digest {brief(asked)}) than this file holds now "
-            f"({found.digest}): the picture may differ."
-        )
-    state.settle(digest=found.digest)
+        if asked == state.linked_digest():
+            state.note(
+                f"The link was made from other content (digest {brief(asked)}) than this file holds now "
+                f"({found.digest}): the picture may differ."
+            )
+        else:
+            state.note(
+                f"The file was replaced while it was open (digest {brief(asked)} before, {found.digest} now): "
+                "what is shown is read from the new one."
+            )
+    state.settle_digest(found.digest)
 
 
 def _upload() -> None:
@@ -122,7 +132,7 @@ def pick_tensors(entry: Entry) -> bool:
     """For a foreign file, the choice of its tensors; whether its scores are named.
 
     Raises:
-        CaptureError: the file is damaged.
+        CaptureError: the file is damaged, or holds no scores.
     """
     view = state.current()
     try:
@@ -131,16 +141,32 @@ def pick_tensors(entry: Entry) -> bool:
         tensors = list_tensors(entry.path)
     except CaptureError as error:
         raise local(error, entry) from None
+    if view.scores is None and not any(_fits(*tensor[1:], _FLOATS) for tensor in tensors):
+        raise CaptureError(_no_scores(tensors), file=entry.key)
     with st.expander("Tensors of this file", expanded=view.scores is None, icon=":material/table:"):
         if view.scores is None:
             st.markdown("This file is not a workbench capture. Name the tensor that holds its scores.")
         labels = {name: f"{name} · {dtype} {list(shape)}" for name, dtype, shape in tensors}
         for column, (role, (title, about)) in zip(st.columns(4), _ROLES.items(), strict=True):
             kinds = _FLOATS if role == "scores" else _WHOLES
-            names = [name for name, dtype, shape in tensors if dtype in kinds and 1 <= len(shape) <= 2]
+            names = [name for name, dtype, shape in tensors if _fits(dtype, shape, kinds)]
             with column:
                 _tensor(role, title, about, names, labels, entry)
     return state.current().scores is not None
+
+
+def _fits(dtype: str, shape: tuple[int, ...], kinds: tuple[str, ...]) -> bool:
+    return dtype in kinds and 1 <= len(shape) <= 2
+
+
+def _no_scores(tensors: Sequence[tuple[str, str, tuple[int, ...]]]) -> str:
+    """Why no tensor can be the scores, in one line that names a few of those that are there."""
+    few = [f"{brief(name)!r} {dtype} {list(shape)}" for name, dtype, shape in tensors[:_FEW]]
+    if len(tensors) > _FEW:
+        few.append(f"{count(len(tensors) - _FEW)} more")
+    return f"no {_FLOATS[0]}, {_FLOATS[1]} or {_FLOATS[2]} tensor of one or two dimensions; it has " + (
+        listed(few) if few else "no tensors at all"
+    )
 
 
 def _tensor(role: str, title: str, about: str, names: list[str], labels: dict[str, str], entry: Entry) -> None:

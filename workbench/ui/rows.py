@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import pandas as pd
 import streamlit as st
 
@@ -9,62 +11,127 @@ from workbench.figures import palette
 from workbench.figures.words import count
 from workbench.ui import state
 from workbench.ui.library import Entry
-from workbench.ui.loading import Opened, Summary, summary
+from workbench.ui.loading import Summary, forget, lines_so_far, summary
 from workbench.ui.view import View
 
-PAGE = 50
+PAGE, MOST = 50, 100_000
+DAMAGE = "damage"
+Place = st.delta_generator.DeltaGenerator
 _LEVELS = {"certain": 2, "at risk": 1}
 
 
-def damage_first(summaries: list[Summary]) -> list[Summary]:
-    """Rows that cannot be inspected first, then invalid ones, then by values missing, risk and row."""
-
-    def key(line: Summary) -> tuple[object, ...]:
-        return (
-            not line.error,
-            line.verdict != "invalid",
-            -(line.missing or 0),
-            -_LEVELS.get(line.risk or "", 0),
-            -(line.expected or 0.0),
-            line.row,
-        )
-
-    return sorted(summaries, key=key)
+def damage(line: Summary) -> tuple[object, ...]:
+    """How a line sorts: rows that cannot be inspected, then invalid ones, then by values missing, risk and row."""
+    return (
+        not line.error,
+        line.verdict != "invalid",
+        -(line.missing or 0),
+        -_LEVELS.get(line.risk or "", 0),
+        -(line.expected or 0.0),
+        line.row,
+    )
 
 
-def page_of(row: int) -> int:
-    """The page, from 0, that holds a row."""
-    return row // PAGE
+def damage_first(summaries: Iterable[Summary]) -> list[Summary]:
+    """The greatest damage first."""
+    return sorted(summaries, key=damage)
 
 
-def summarise(entry: Entry, view: View, page: int, rows: int) -> list[Summary]:
-    """The rows of a page, worst first, with progress while it takes time."""
-    numbers = range(page * PAGE, min(rows, (page + 1) * PAGE))
-    bar = st.empty()
-    lines = []
-    for done, number in enumerate(numbers, 1):
-        lines.append(summary(entry, view, number))
-        if len(numbers) > 1:
-            bar.progress(done / len(numbers), f"Inspecting rows: {done} of {len(numbers)}")
+def order_of(known: Mapping[int, Summary], rows: int) -> Sequence[int]:
+    """The rows in the order that pages follow: by damage once every row is inspected, by number until then."""
+    return [line.row for line in damage_first(known.values())] if len(known) == rows else range(rows)
+
+
+def fill(entry: Entry, view: View, numbers: Sequence[int], bar: Place) -> list[Summary]:
+    """The lines of some rows, worst first; those not yet inspected are, with progress in ``bar``."""
+    known = lines_so_far(entry, view)
+    missing = [number for number in numbers if number not in known]
+    worst = min((known[number] for number in numbers if number in known), key=damage, default=None)
+    for done, number in enumerate(missing, len(numbers) - len(missing)):
+        show_progress(bar, done, len(numbers))
+        found = summary(entry, view, number)
+        if worst is None or damage(found) < damage(worst):
+            worst = found  # likely to be shown next
+        elif number != view.row:
+            forget(entry, view, number)
     bar.empty()
-    return damage_first(lines)
+    return damage_first(known[number] for number in numbers)
 
 
-def pick_page(opened: Opened, row: int | None) -> int:
-    """The page of rows to list, with a control where there are several."""
-    rows = len(opened.capture)
-    if rows <= PAGE:
-        return 0
-    widget = f"page:{opened.digest}"
-    pages = page_of(rows - 1) + 1
-    if widget not in st.session_state:
-        st.session_state[widget] = page_of(row or 0) + 1
-    st.number_input(f"Page of {pages:,}", min_value=1, max_value=pages, key=widget)
-    return int(st.session_state[widget]) - 1
+def show_progress(bar: Place, done: int, rows: int) -> None:
+    """How far a list is; nothing for a single row."""
+    if rows > 1:
+        bar.progress(done / rows, f"Inspecting rows: {count(done)} of {count(rows)}")
 
 
-def row_list(lines: list[Summary], row: int, rows: int, key: str) -> None:
-    """The list; a click on a row turns to it. ``key`` names the list, so that its order stays as the user sorted it."""
+def pick_page(key: str, order: Sequence[int], row: int | None, anew: bool) -> Sequence[int]:
+    """The rows of the page to list, with a control where there are several pages.
+
+    Args:
+        key: names the list. order: the rows of all pages. row: what the list opens on. anew: turn to its page.
+    """
+    if len(order) <= PAGE:
+        return order
+    widget, kept = f"page:{key}", f"page-kept:{key}"
+    pages = (len(order) - 1) // PAGE + 1
+    if anew or kept not in st.session_state:
+        st.session_state[kept] = 1 if row is None else order.index(row) // PAGE + 1
+
+    asked = st.session_state.get(widget)
+
+    def take() -> None:
+        wanted = st.session_state[widget]
+        if wanted is not None and 1 <= wanted <= pages:
+            st.session_state[kept] = int(wanted)
+        elif wanted is not None:
+            st.session_state["page-problem"] = f"There is no page {wanted:,}: pages go from 1 to {count(pages)}."
+
+    if asked != st.session_state[kept]:
+        st.session_state[widget] = st.session_state[kept]
+    st.number_input(f"Page of {count(pages)}", step=1, key=widget, on_change=take)
+    problem = st.session_state.pop("page-problem", None)
+    if problem:
+        st.warning(problem)
+    first = (st.session_state[kept] - 1) * PAGE
+    return order[first : first + PAGE]
+
+
+def inspect_all(entry: Entry, view: View, rows: int, key: str) -> None:
+    """A button that inspects every row, for an order by damage over the whole capture.
+
+    What was inspected when it is stopped is kept, so that the next press goes on from there. ``key`` names the list.
+    """
+    done = len(lines_so_far(entry, view))
+    if rows <= PAGE or done == rows:
+        return
+    if rows > MOST:
+        st.caption(f"An order by damage over the whole capture is made of up to {count(MOST)} rows.")
+        return
+    place = st.empty()
+    with place:
+        pressed = st.button(
+            f"Inspect all {count(rows)} rows",
+            key=f"all:{key}",
+            width="stretch",
+            help=f"then listed by damage over the whole capture; {count(done)} are inspected",
+        )
+    if not pressed:
+        return
+    with place.container():  # any press of a widget ends this run; this one says so
+        st.button("Stop", key=f"stop:{key}", width="stretch", icon=":material/stop_circle:")
+        bar = st.empty()
+    fill(entry, view, range(rows), bar)
+    st.session_state[f"page-kept:{key}:{DAMAGE}"] = 1
+    st.rerun()
+
+
+def row_list(lines: list[Summary], row: int | None, key: str, told: str) -> None:
+    """The list; a click on a row turns to it.
+
+    Args:
+        lines: of the page. row: what is shown. key: names the list, so that its order stays as the user sorted it.
+        told: what the list is of, below it; empty if it holds every row.
+    """
     table = pd.DataFrame(
         {
             "row": [line.row for line in lines],
@@ -96,12 +163,21 @@ def row_list(lines: list[Summary], row: int, rows: int, key: str) -> None:
         selection_mode=["single-row", "single-cell"],
         column_config={
             "row": st.column_config.NumberColumn(format="localized", width=46),
-            "verdict": chips(options=list(verdicts), color=list(verdicts.values()), width=68),
-            "risk": chips(options=list(palette.RISKS), color=list(palette.RISKS.values()), width=68),
-            "lost": st.column_config.NumberColumn(format="localized", width=58, help="winners that are missing"),
+            "verdict": chips(options=list(verdicts), color=list(verdicts.values()), width=84),
+            "risk": chips(options=list(palette.RISKS), color=list(palette.RISKS.values()), width=84),
+            "lost": st.column_config.NumberColumn(format="localized", width=50, help="winners that are missing"),
             "length": st.column_config.NumberColumn(format="localized", width=76),
         },
     )
-    if rows > len(lines):
-        first, last = min(numbers), max(numbers)
-        st.caption(f"Rows {count(first)} to {count(last)} of {count(rows)}: only these are inspected.")
+    if told:
+        st.caption(told)
+
+
+def about_page(page: Sequence[int], order: Sequence[int], done: int) -> str:
+    """What a page of the list is of, in words; empty where it holds every row."""
+    if len(page) == len(order):
+        return ""
+    if done == len(order):
+        return f"All {count(len(order))} rows, the greatest damage first."
+    others = f"{count(done)} rows are" if done > len(page) else "only these are"
+    return f"Rows {count(page[0])} to {count(page[-1])} of {count(len(order))}: {others} inspected."

@@ -18,6 +18,7 @@ VIEWS = {"bins": "Bin populations", "capacity": "Buffer capacity", "diff": "Valu
 RECORDED = "recorded"
 RADII = (8, 24, 64, MAX_RADIUS)
 _LONGEST = 1000
+_FEW = 3  # names said of many
 
 
 @dataclass(frozen=True)
@@ -126,17 +127,22 @@ def from_params(params: Mapping[str, str]) -> tuple[View, list[str]]:
     """Read a view from query parameters.
 
     Returns:
-        The view, and a message for each parameter that is not understood (and left out).
+        The view, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
     view, problems = View(), []
     for name, text in params.items():
         if name not in _READ:
-            problems.append(f"The link has a parameter {brief(name)!r} that the workbench does not know.")
             continue
         try:
             view = replace(view, **{name: _READ[name](text)})
         except UsageError as error:
             problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
+    unknown = [name for name in params if name not in _READ]
+    if unknown:
+        named = ", ".join(repr(brief(name)) for name in unknown[:_FEW])
+        more = f" and {len(unknown) - _FEW} more" if len(unknown) > _FEW else ""
+        what = "a parameter" if len(unknown) == 1 else f"{len(unknown)} parameters"
+        problems.append(f"The link has {what} that the workbench does not know: {named}{more}.")
     return view, problems
 
 

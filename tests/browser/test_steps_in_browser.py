@@ -1,0 +1,68 @@
+"""Steps back and forward, long lists, and narrow windows, in Chromium."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_app_in_browser import BAD, SLOW_MS, click_row, open_app, params, sentence, settle
+
+
+def test_back_turns_to_the_last_row_and_forward_to_the_next(page: Page, served: str) -> None:
+    page.goto("about:blank")
+    open_app(page, f"{served}/?{BAD}")
+    first = sentence(page)
+    click_row(page, 2, row=2)
+    second = sentence(page)
+    click_row(page, 1, row=0)
+    for go, row, said in (("back", 2, second), ("back", 1, first), ("forward", 2, second)):
+        page.go_back() if go == "back" else page.go_forward()
+        expect(page).to_have_url(re.compile(rf"[?&]row={row}(&|$)"), timeout=SLOW_MS)
+        expect(page.get_by_text(f"· row {row}")).to_be_visible(timeout=SLOW_MS)
+        settle(page)
+        assert sentence(page) == said
+        assert params(page)["row"] == str(row)
+
+
+def test_back_from_the_paths_shows_the_row_again(page: Page, served: str) -> None:
+    open_app(page, f"{served}/?{BAD}&row=2")
+    page.get_by_role("link", name="Paths").click()
+    settle(page)
+    page.go_back()
+    settle(page)
+    expect(page.get_by_text("· row 2")).to_be_visible(timeout=SLOW_MS)
+    assert params(page)["row"] == "2"
+
+
+def test_a_wide_capture_shows_its_first_row_while_the_list_is_filled(page: Page, served: str) -> None:
+    page.goto(f"{served}/?capture=dumps/wide.safetensors&k=1024")
+    expect(page.get_by_text(re.compile(r"Inspecting rows: \d of 2"))).to_be_visible(timeout=SLOW_MS)
+    settle(page)
+    assert params(page)["row"] in ("0", "1")
+    expect(page.get_by_text(re.compile("Inspecting rows"))).to_have_count(0)
+
+
+def test_every_column_of_the_paths_is_on_screen(page: Page, served: str) -> None:
+    open_app(page, f"{served}/paths")
+    table = page.locator('[data-testid="stDataFrame"]').first
+    inner = table.locator(".dvn-scroll-inner")
+    assert inner.count()
+    wide = page.evaluate(
+        "() => { const e = document.querySelector('.dvn-scroller'); return e.scrollWidth - e.clientWidth; }"
+    )
+    assert wide <= 0
+    box = table.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 1280
+
+
+def test_nothing_overlaps_in_a_narrow_window(page: Page, served: str) -> None:
+    page.set_viewport_size({"width": 800, "height": 900})
+    open_app(page, f"{served}/?{BAD}")
+    main, side = (page.locator(f'[data-testid="{name}"]').bounding_box() for name in ("stMain", "stSidebar"))
+    assert main is not None
+    assert side is not None
+    assert side["x"] + side["width"] <= main["x"] + 1
+    wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth - innerWidth")
+    assert wide <= 0
