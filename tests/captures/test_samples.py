@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from workbench.capture import open_capture
+from workbench.runs.inspect import inspect_row
 
 SAMPLES = Path(__file__).resolve().parents[2] / "captures"
 SCRIPTS = sorted(path for path in (SAMPLES / "make").glob("*.py") if path.name != "shared.py")
@@ -117,3 +118,18 @@ def test_a_missing_package_is_named_with_its_cure(shared: ModuleType, capsys: py
     assert said.count("\n") == 1
     assert "'a_package_that_is_not_there' is not installed" in said
     assert "capture-demo" in said
+
+
+def test_the_indexer_rows_overflow_and_lose_only_tie_members() -> None:
+    with open_capture(SAMPLES / "smollm2-indexer.safetensors") as capture:
+        found = [inspect_row(row) for row in capture]
+    assert not any(one.finding for one in found)
+    overflow = [one for one in found if any(risk.breach and risk.buffered and not risk.refused for risk in one.census)]
+    assert len(overflow) == 15
+    assert {one.worst.line.verdict for one in overflow} == {"ties"}
+
+
+def test_lm_head_rows_break_sglang_s_selector() -> None:
+    with open_capture(SAMPLES / "smollm2-lm-head.safetensors") as capture:
+        found = [inspect_row(row, paths="sglang.fast_topk") for row in capture]
+    assert [one.worst.line.verdict for one in found] == ["lossy", "exact", "lossy", "lossy", "lossy", "exact"]

@@ -90,7 +90,7 @@ def test_json_of_many_rows_keeps_its_keys(cli_json: CliJson, captures: Path) -> 
 def test_every_path_is_judged_where_the_op_is_not_known(cli: Cli, cli_json: CliJson, captures: Path) -> None:
     result = cli("inspect", captures / "anonymous.safetensors")
     assert result.exit_code == 1
-    assert "Judged: every path, since " in result.stdout
+    assert "Judged: every path of vllm, sglang and flashinfer, since " in result.stdout
     assert "not known" in result.stdout
     not_run = section_of(result.stdout, "not run")
     assert not_run["vllm.radix"].startswith("0-2 length 20000 is not above 32768")
@@ -262,7 +262,7 @@ def test_an_op_the_workbench_does_not_know_is_said_as_text(cli: Cli, tmp_path: P
         assert result.exit_code == 0
         text = " ".join(result.stdout.split())
         assert "[red]x.safetensors" in text
-        assert "Judged: every path, since unknown op '[bold]\\x1b[31mop'" in text
+        assert "Judged: every path of vllm, sglang and flashinfer, since unknown op '[bold]\\x1b[31mop'" in text
         assert "\x1b" not in text
 
 

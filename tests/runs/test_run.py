@@ -140,7 +140,10 @@ def test_inspection_judges_the_reached_path_else_every_path() -> None:
     assert unknown.finding
     assert [result.line.path for result in unknown.results] == ["vllm.histogram_256"]  # on every device
     nothing = wb.inspect(bad_row(op=None))
-    assert (nothing.judged, nothing.judged_because) == ("*", "every path, since op not known")
+    assert nothing.judged == "served"
+    assert nothing.judged_because == "every path of vllm, sglang and flashinfer, since op not known"
+    assert {result.line.path.split(".")[0] for result in nothing.results} == {"vllm", "sglang", "flashinfer"}
+    assert {"torch.topk", "tilelang.topk_selector"} <= {risk.path for risk in nothing.census}  # baselines beside them
     assert nothing.worst.line.path == "vllm.cooperative_16"  # the first blocks alone fill it
     assert not wb.inspect(bad_row(), release="vllm==0.33.0").finding
     assert not wb.inspect(bad_row(population=4096)).finding

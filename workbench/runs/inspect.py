@@ -11,7 +11,8 @@ from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
 from workbench.runs.case import Case
 from workbench.runs.report import Result, line_loses
-from workbench.runs.run import POSSIBLE, RANDOM, REACHED, STOCK, run_case
+from workbench.runs.run import POSSIBLE, RANDOM, REACHED, SERVED, STOCK, SYSTEMS, run_case
+from workbench.words import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Inspection:
 
     Attributes:
         case: the row with its circumstances: k, the exact reference, the route, the profile.
-        judged: ``"reached"``, ``"possible"`` or the glob of the paths that were judged. judged_because: why those.
+        judged: ``"reached"``, ``"possible"``, ``"served"`` or the glob of the judged paths. judged_because: why those.
         results: of the judged paths, by the model. recorded: of the recorded selection, if the capture holds one.
         census: the risk on every path, judged or not; of the path that the op takes in its release's variant, of the
             others as ``stock``.
@@ -146,5 +147,5 @@ def _judged(paths: str | None, case: Case) -> tuple[str, str]:
     if case.route is not None and case.route.refused:
         return REACHED, "the op refuses the row"
     if case.possible is None:
-        return "*", f"every path, since {case.unrouted}"
+        return SERVED, f"every path of {listed(SYSTEMS)}, since {case.unrouted}"
     return POSSIBLE, f"every path that {case.op} could take, since {case.unrouted}"

@@ -13,6 +13,7 @@ from workbench.engines.registry import get_engine
 from workbench.errors import UsageError
 from workbench.paths.arrival import Arrival, OrderKind
 from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.routing import OPS
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
@@ -21,6 +22,8 @@ from workbench.words import listed
 
 REACHED = "reached"
 POSSIBLE = "possible"
+SERVED = "served"
+SYSTEMS = tuple(dict.fromkeys(op.name.split(".", 1)[0] for op in OPS))
 STOCK = "stock"
 RANDOM = "random"
 ORDERS: dict[str, OrderKind] = {RANDOM: "random", "index": "index", "reverse": "reverse"}
@@ -45,7 +48,8 @@ def run(
     Args:
         rows: a capture, rows, or one row.
         paths: a glob over path names, or ``"reached"``: each row on the path that the op sends it to, or
-            ``"possible"``: each on the paths that the op could send it to, whatever release and device are not known.
+            ``"possible"``: each on the paths that the op could send it to, whatever release and device are not known,
+            or ``"served"``: every path of the systems whose ops are known, without the baselines.
         variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
         op, release, device: those of the capture where not given.
         engine: ``model`` or ``recorded``.
@@ -115,7 +119,8 @@ def _plan(case: Case, paths: str, variants: str, engine: Engine) -> Iterator[tup
             raise UsageError("the op is not known; give it, or choose paths by a glob as in 'vllm.*'")
         yield from _matching(case.possible, variants) if case.possible else iter([(None, None)])
         return
-    yield from _matching(find_paths(paths), variants)
+    chosen = [path for path in find_paths() if path.system in SYSTEMS] if paths == SERVED else find_paths(paths)
+    yield from _matching(chosen, variants)
 
 
 def _matching(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, Variant]]:
