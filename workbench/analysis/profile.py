@@ -43,7 +43,9 @@ class Cut:
             return 0.0
         ends = np.append(starts[1:], order.size)
         ranks = np.repeat((starts + ends - 1) / 2, ends - starts)  # equal values share their mean rank
-        return float(np.corrcoef(ranks, order)[0, 1])
+        middle = (order.size - 1) / 2
+        ranks, places = ranks - middle, order - middle
+        return float(ranks @ places / np.sqrt((ranks @ ranks) * (places @ places)))
 
 
 class Filling:
