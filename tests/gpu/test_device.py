@@ -14,6 +14,8 @@ from workbench.analysis.reference import reference
 from workbench.analysis.risk import census
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Call, Row
+from workbench.engines.base import Task
+from workbench.engines.model import ModelEngine
 from workbench.numeric.keys import half_keys
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths
@@ -57,15 +59,15 @@ def test_census_models_and_verdicts(name: str) -> None:
     there = scores.cuda()
     assert census(RowProfile(there, "float32", K)) == census(RowProfile(scores, "float32", K))
     exact = reference(Row(scores, scores.numel(), call=CALL), K).indices
-    for path in find_paths():
-        refused = path.unmet(k=K, length=scores.numel(), dtype="float32")
-        if refused or not path.variant("stock").modelled:
-            continue
+    engine, row = ModelEngine(), Row(scores, scores.numel(), call=CALL)
+    for path, variant in ((one, each.name) for one in find_paths() for each in one.variants):
         arrival = Arrival("random", path.arrival_unit, 5)
-        on_cpu = run_model(path, scores, K, arrival)
-        on_gpu = run_model(path, there, K, arrival)
+        if engine.refusals(Task(row, K, arrival, path, variant)):
+            continue
+        on_cpu = run_model(path, scores, K, arrival, variant)
+        on_gpu = run_model(path, there, K, arrival, variant)
         assert on_gpu.indices.is_cuda
-        assert torch.equal(on_gpu.indices.cpu(), on_cpu.indices), path.name
+        assert torch.equal(on_gpu.indices.cpu(), on_cpu.indices), (path.name, variant)
         verdict, expected = judge(there, exact.cuda(), on_gpu.indices), judge(scores, exact, on_cpu.indices)
         assert (verdict.kind, verdict.missing) == (expected.kind, expected.missing)
         # As text, since a NaN in an entry equals nothing.
