@@ -7,6 +7,7 @@ from typing import Protocol
 
 from workbench.capture.row import Row
 from workbench.paths.arrival import Arrival
+from workbench.paths.faults import Counted
 from workbench.paths.selection import Selection
 from workbench.paths.spec import Path
 
@@ -18,6 +19,7 @@ class Task:
     Attributes:
         row: the row. k: winners wanted. arrival: the order for engines that can choose it.
         path, variant: what to run; ``None`` for an engine that does not run a path of its own.
+        counts: of the row, where the caller has them.
     """
 
     row: Row
@@ -25,6 +27,7 @@ class Task:
     arrival: Arrival
     path: Path | None = None
     variant: str = "stock"
+    counts: Counted | None = None
 
 
 class Engine(Protocol):

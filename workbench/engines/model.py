@@ -20,7 +20,7 @@ class ModelEngine:
         assert task.path is not None
         variant = task.path.variant(task.variant)
         reasons = task.path.as_variant(variant).unmet(k=task.k, length=task.row.length, dtype=task.row.dtype)
-        told = None if reasons else finding(task.path, variant, Counts(task.row.valid, task.k))
+        told = None if reasons else finding(task.path, variant, task.counts or Counts(task.row.valid, task.k))
         if told is not None and not told.runs:
             reasons.append(f"{task.path.name} {task.variant} is not run: {told.words}")
         elif not variant.modelled:

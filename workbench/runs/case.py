@@ -7,6 +7,7 @@ from itertools import product
 
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference, winners_wanted
+from workbench.analysis.risk import Risk, risk
 from workbench.capture.row import Row
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
@@ -14,7 +15,7 @@ from workbench.paths.devices import DEVICES, get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import OPS, Route, get_op, route
 from workbench.paths.selection import Selection
-from workbench.paths.spec import Path
+from workbench.paths.spec import Path, Variant
 from workbench.words import listed
 
 
@@ -41,14 +42,22 @@ class Case:
         self.release = row.call.release if release is None else release
         self.device = row.call.device if device is None else device
         # What is asked for by name must be known; what a capture names need not be, and leaves the row without a route.
-        known = next((one for one in OPS if one.name == self.op), None)
+        self._known_op = next((one for one in OPS if one.name == self.op), None)
         if op is not None:
             get_op(op)
         if release is not None:
-            parse_release(release, known.package if known else None)
+            parse_release(release, self._known_op.package if self._known_op else None)
         if device is not None:
             get_device(device)
         self.row, self.k = row, winners_wanted(row, k)
+        self._risks: dict[tuple[str, str], Risk] = {}
+
+    def risk(self, path: Path, variant: Variant) -> Risk:
+        """The risk on a catalogued path and one of its variants."""
+        key = (path.name, variant.name)
+        if key not in self._risks:
+            self._risks[key] = risk(self.profile, path, variant)
+        return self._risks[key]
 
     @cached_property
     def exact(self) -> Selection:
@@ -89,7 +98,7 @@ class Case:
 
         ``None`` where the op is not known; all that it ever takes where the route depends on an unknown field.
         """
-        op = next((one for one in OPS if one.name == self.op), None)
+        op = self._known_op
         if op is None:
             return None
         releases = [self.release] if self.release in op.releases else op.releases

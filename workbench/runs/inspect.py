@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.analysis.risk import Risk, census, risk
+from workbench.analysis.risk import Risk
 from workbench.capture.row import Row
-from workbench.paths.catalog import get_path
+from workbench.paths.catalog import PATHS
 from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
 from workbench.runs.case import Case
@@ -130,13 +130,8 @@ def inspect_row(
 
 
 def _census(case: Case) -> list[Risk]:
-    taken = case.route
-    found = census(case.profile)
-    if taken is None or taken.path is None or taken.variant is None or taken.variant == STOCK:
-        return found
-    path = get_path(taken.path)
-    own = risk(case.profile, path, path.variant(taken.variant))
-    return [own if one.path == own.path else one for one in found]
+    own = {case.route.path: case.route.variant} if case.route is not None else {}
+    return [case.risk(path, path.variant(own.get(path.name) or STOCK)) for path in PATHS]
 
 
 def _judged(paths: str | None, case: Case) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from workbench.analysis.risk import Risk, risk
+from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Row
 from workbench.engines.base import Engine, Task
@@ -96,7 +96,7 @@ def run_case(
         )
     results = []
     for path, variant in _plan(case, paths, variants, how):
-        found = risk(case.profile, path, variant) if path is not None else None
+        found = case.risk(path, variant) if path is not None and variant is not None else None
         for repeat in range(1 if how.repeatable else repeats):
             order = Arrival(ORDERS[arrival], path.arrival_unit if path is not None else "element", seed + repeat)
             results.append(_run_one(case, how, path, variant, found, repeat, order))
@@ -141,7 +141,7 @@ def _run_one(
     repeat: int,
     order: Arrival,
 ) -> Result:
-    task = Task(case.row, case.k, order, path, variant.name if variant else STOCK)
+    task = Task(case.row, case.k, order, path, variant.name if variant else STOCK, case.profile)
     about: dict[str, object] = {
         "capture": case.row.capture,
         "row": case.row.index,
