@@ -16,7 +16,6 @@ from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS
 from workbench.paths.devices import DEVICES
 from workbench.paths.routing import OPS
 from workbench.paths.spec import Evidence, Variant
-from workbench.paths.spec import Path as Selector
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "docs" / "captures.md", ROOT / "docs" / "paths.md", ROOT / "captures" / "README.md")
@@ -60,20 +59,14 @@ def paths() -> str:
                 path.summary,
                 f"{path.key_bits} bits" if path.key_bits else "none",
                 path.buffer.capacity if path.buffer else "none",
-                ", ".join(map(str, path.ks)) if path.ks else f"up to {path.k_up_to}" if path.k_up_to else "any",
-                _lengths(path),
+                path.ks_in_words,
+                path.lengths_in_words,
                 "keeps all" if path.variant("stock").lossless else "drops",
                 _seen(path.variant("stock")),
             )
             for path in wb.paths()
         ],
     )
-
-
-def _lengths(path: Selector) -> str:
-    low = f"above {path.longer_than}" if path.longer_than is not None else ""
-    high = f"to {path.up_to}" if path.up_to is not None else ""
-    return " ".join(filter(None, (low, high)))
 
 
 def variants() -> str:

@@ -13,7 +13,7 @@ from workbench.analysis.risk import census
 from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure, in_order
 from workbench.figures.tables import census_table, observed, outlook_texts, paths_table
-from workbench.paths.catalog import PATHS, get_path
+from workbench.paths.catalog import PATHS, find_paths, get_path
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +106,9 @@ def test_census_table_keeps_integers_and_reasons(risks: list) -> None:
 
 def test_paths_table_lists_every_path() -> None:
     assert list(paths_table(PATHS)["path"]) == [path.name for path in PATHS]
+
+
+def test_the_paths_table_says_the_greatest_k() -> None:
+    table = paths_table(find_paths("sglang.*")).set_index("path")
+    assert (table.loc["sglang.v1", "k"], table.loc["sglang.kpool", "k"]) == ("up to 1024", "256, 512")
+    assert table.loc["sglang.v2_register", "length"] == "> k, ≤ 16384"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -28,16 +29,20 @@ class Bin:
     label: str
 
 
-def bin_label(bin_: int, bits: int) -> str:
-    """The range of a bin in words; scores rounding to +inf or -inf are named as such."""
+def bin_label(bin_: int, bits: int, number: Callable[[float], str] = "{:.6g}".format) -> str:
+    """The range of a bin in words; scores rounding to +inf or -inf are named as such, and keys that no score has.
+
+    Args:
+        number: writes the ends of the range.
+    """
     low, high = bin_values(bin_, bits)
     if math.isnan(low) and math.isnan(high):
         return "NaN" if bin_ == (1 << bits) - 1 else "no number"
-    if math.isinf(low) or math.isnan(high):  # the infinity is the first code of its bin, or the last but NaN codes
-        return "+inf (≥ 65520)"
-    if math.isinf(high) or math.isnan(low):
-        return "-inf (≤ -65520)"
-    return f"{low:.6g} … {high:.6g}"
+    if math.inf in (low, high):
+        return f"+inf (≥ {number(65520.0)})"
+    if -math.inf in (low, high):
+        return f"{number(-math.inf)} (≤ {number(-65520.0)})"
+    return number(low) if low == high else f"{number(low)} … {number(high)}"
 
 
 def bins_around(profile: RowProfile, bits: int, centre: int, radius: int) -> list[Bin]:

@@ -64,8 +64,8 @@ def _print_many(found: tuple[Path, ...]) -> None:
                 path.key_bits,
                 _capacity(path),
                 None if path.buffer is None or path.buffer.ranks is None else _blocks(path.buffer.ranks),
-                _ks(path),
-                _lengths(path),
+                path.ks_in_words,
+                path.lengths_in_words,
                 "any" if len(path.dtypes) == len(Dtype) else ", ".join(path.dtypes),
                 len(path.variants),
             )
@@ -94,8 +94,8 @@ def _print_one(path: Path) -> None:
             ("capacity", f"{_capacity(path)}, a bin of winners only included" if whole else _capacity(path)),
             *(("blocks", text) for text in _ranks(path)),
             ("digits", ", ".join(map(str, path.digits)) or NONE),
-            ("k", _ks(path)),
-            ("lengths", _lengths(path)),
+            ("k", path.ks_in_words),
+            ("lengths", path.lengths_in_words),
             ("dtypes", ", ".join(path.dtypes)),
             ("arrival unit", path.arrival_unit),
             ("ranked ties", path.ranked_ties or NONE),
@@ -136,15 +136,3 @@ def _ranks(path: Path) -> list[str]:
     parts = f"{ranks.layout} parts in units of {ranks.unit} scores"
     filled = "in the order of the blocks" if ranks.in_order else "as scores arrive"
     return [f"{ranks.count}, {parts}; each stores {ranks.capacity} of its part, the whole buffer fills {filled}"]
-
-
-def _ks(path: Path) -> str:
-    if path.ks is not None:
-        return ", ".join(map(str, path.ks))
-    return "any" if path.k_up_to is None else f"up to {path.k_up_to}"
-
-
-def _lengths(path: Path) -> str:
-    above = None if path.longer_than is None else f"> {path.longer_than}"
-    up_to = None if path.up_to is None else f"≤ {path.up_to}"
-    return ", ".join(part for part in (above, up_to) if part) or "any"

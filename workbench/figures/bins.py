@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.analysis.bins import bin_label
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.words import count, ratio, value
-from workbench.numeric.keys import bin_values
+from workbench.numeric.histogram import GREATEST_NUMBER, LEAST_NUMBER
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 MAX_RADIUS = 254  # with the threshold bin and three special bins, 512 bars
-_NEGATIVE_INF_KEY, _POSITIVE_INF_KEY = 0x03FF, 0xFC00
 _WIDTH, _CHARACTER = 640, 6.4  # pixels that the axis has, and that a digit of its labels takes
 _HEIGHT, _LINE = 270, 19  # pixels of the population axis, and of a line of text
 _APART = 0.07  # distance between the window and a special bin shown apart, in widths of the window
@@ -56,12 +56,7 @@ class BinWindow:
 
 def range_label(bin_: int, bits: int) -> str:
     """A bin's range of fp16 values in words, infinities and NaN by name; keys that no score has are no number."""
-    low, high = bin_values(bin_, bits)
-    if math.isnan(low) and math.isnan(high):
-        return "NaN" if bin_ == (1 << bits) - 1 else "no number"
-    if math.isinf(low) or math.isinf(high):
-        return "+inf (≥ 65520)" if math.isinf(low) and low > 0 else f"{value(-math.inf)} (≤ {value(-65520.0)})"
-    return value(low) if low == high else f"{value(low)} … {value(high)}"
+    return bin_label(bin_, bits, value)
 
 
 def bin_window(profile: RowProfile, bits: int, radius: int) -> BinWindow:
@@ -72,7 +67,7 @@ def bin_window(profile: RowProfile, bits: int, radius: int) -> BinWindow:
     """
     populations = profile.half.bins(bits).cpu().numpy()
     threshold = profile.threshold(bits).bin
-    lowest, highest, nan = _NEGATIVE_INF_KEY >> (16 - bits), _POSITIVE_INF_KEY >> (16 - bits), (1 << bits) - 1
+    lowest, highest, nan = LEAST_NUMBER >> (16 - bits), GREATEST_NUMBER >> (16 - bits), (1 << bits) - 1
     radius = max(1, min(radius, MAX_RADIUS))
     centre = min(max(threshold, lowest), highest)
     first, last = max(lowest, centre - radius), min(highest, centre + radius)

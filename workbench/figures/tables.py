@@ -89,8 +89,8 @@ def paths_table(paths: Sequence[Path]) -> pd.DataFrame:
             "summary": [path.summary for path in paths],
             "coarse key": [f"{path.key_bits} bits" if path.key_bits else "–" for path in paths],
             "capacity": [_capacity(path) for path in paths],
-            "k": ["any" if path.ks is None else ", ".join(map(str, path.ks)) for path in paths],
-            "length": [_lengths(path) for path in paths],
+            "k": [path.ks_in_words for path in paths],
+            "length": [path.lengths_in_words for path in paths],
             "releases": [path.releases for path in paths],
             "evidence": [path.evidence.value for path in paths],
             "reports": [", ".join(path.references) for path in paths],
@@ -103,12 +103,3 @@ def _capacity(path: Path) -> str:
         return "no buffer"
     capacity = path.buffer.capacity
     return f"{capacity:,}" if isinstance(capacity, int) else capacity
-
-
-def _lengths(path: Path) -> str:
-    bounds = []
-    if path.longer_than is not None:
-        bounds.append(f"> {path.longer_than}")
-    if path.up_to is not None:
-        bounds.append(f"≤ {path.up_to}")
-    return ", ".join(bounds) or "any"

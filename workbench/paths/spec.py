@@ -211,6 +211,20 @@ class Path:
                 return variant
         raise KeyError(name)
 
+    @property
+    def ks_in_words(self) -> str:
+        """The k that the path takes: ``any``, the few of them, or the greatest."""
+        if self.ks is not None:
+            return ", ".join(map(str, self.ks))
+        return "any" if self.k_up_to is None else f"up to {self.k_up_to}"
+
+    @property
+    def lengths_in_words(self) -> str:
+        """The row lengths that the path takes, as in ``> 8192, ≤ 32768``; ``any`` without bounds."""
+        above = None if self.longer_than is None else f"> {self.longer_than}"
+        up_to = None if self.up_to is None else f"≤ {self.up_to}"
+        return ", ".join(part for part in (above, up_to) if part) or "any"
+
     def as_variant(self, variant: Variant) -> Path:
         """The path with the buffer and the bound on length of one of its variants."""
         if variant.buffer is None and variant.up_to is None:

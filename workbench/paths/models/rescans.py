@@ -9,9 +9,9 @@ from workbench.paths.models import buffered
 from workbench.paths.models.buffered import Coarse
 from workbench.paths.models.digits import Search, emit, search_row
 from workbench.paths.models.tape import Made, Tape
+from workbench.paths.shared import BYTES
 from workbench.paths.spec import Path
 
-BYTES = (8, 8, 8, 8)
 WIDE = (11, 11, 10)
 
 SAMPLE = 2048

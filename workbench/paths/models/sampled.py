@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from workbench.numeric.histogram import half_histogram, locate
+from workbench.numeric.histogram import GREATEST_NUMBER, half_histogram, locate
 from workbench.numeric.keys import half_key_value, ordered_keys
 from workbench.paths.models import buffered
 from workbench.paths.models.digits import emit, search_row
@@ -22,7 +22,6 @@ BITS = 11
 RUN = 32
 CAPACITIES_FROM = {512: 12}  # the shortest row that is sampled, in capacities, by k
 CAPACITIES_ELSE = 8
-GREATEST_NUMBER = 0xFC00  # ordered fp16 key of +inf
 EXACT_READS = 5  # one for the fp16 bins, four for the bytes
 
 
