@@ -9,15 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
-
-from workbench.analysis.collected import collected
+from workbench.analysis.outlooks import fills_buffer, outlook_of
 from workbench.analysis.profile import Filling, RowProfile
-from workbench.analysis.settled import first_of_the_bin, order_free
-from workbench.analysis.survival import NOTHING_LOST, Outlook
+from workbench.analysis.survival import Outlook
 from workbench.paths.catalog import PATHS
 from workbench.paths.faults import finding
-from workbench.paths.models.sglang_v2 import RULES
 from workbench.paths.spec import Path, Variant
 
 Level = Literal["safe", "at risk", "certain"]
@@ -81,9 +77,7 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
     variant = variant or path.variant("stock")
     refused = tuple(path.as_variant(variant).unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
     filling = None
-    # What a variant without loss holds its candidates in is not the buffer of the stock path.
-    exact = variant.lossless or (variant.model in RULES and RULES[variant.model].fallback == "true")
-    if path.key_bits is not None and path.buffer is not None and profile.countable and not exact:
+    if path.key_bits is not None and path.buffer is not None and profile.countable and fills_buffer(variant):
         filling = profile.filling(path.key_bits, variant.buffer or path.buffer)
     told = None if refused else finding(path, variant, profile)
     if told is not None and not told.runs:
@@ -95,7 +89,7 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
             note=told.words,
             **(_filling_fields(filling) if filling is not None else {}),
         )
-    seen, note = (None, "") if refused else _outlook_and_note(profile, path, variant, filling)
+    seen, note = (None, "") if refused else outlook_of(profile, path, variant, filling)
     return Risk(
         path=path.name,
         variant=variant.name,
@@ -109,43 +103,6 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
 def census(profile: RowProfile, paths: tuple[Path, ...] = PATHS) -> list[Risk]:
     """Risk of one row on every path's stock variant, without running them."""
     return [risk(profile, path) for path in paths]
-
-
-def _outlook_and_note(
-    profile: RowProfile, path: Path, variant: Variant, filling: Filling | None
-) -> tuple[Outlook | None, str]:
-    if variant.model in RULES:
-        found = collected(profile, path.as_variant(variant), RULES[variant.model])
-        return found.outlook, found.note
-    seen = _outlook(profile, path, variant, filling)
-    return seen, _note(profile, path, variant, seen)
-
-
-def _outlook(profile: RowProfile, path: Path, variant: Variant, filling: Filling | None) -> Outlook | None:
-    """What the path loses over every arrival order; ``None`` if it is not known."""
-    if path.family == "identity":
-        return NOTHING_LOST
-    if not variant.modelled:
-        return None if profile.nan else NOTHING_LOST
-    if path.family == "radix":
-        missing = _signed_nan_missing(profile)
-        return Outlook(missing, missing, 0.0 if missing else 1.0, float(missing))
-    if variant.model == "bf16_approximate":
-        return first_of_the_bin(profile)
-    if variant.order_free and (profile.nan or not variant.lossless):
-        return order_free(profile, path, variant)
-    if variant.lossless:
-        return None if profile.nan else NOTHING_LOST
-    assert filling is not None
-    return filling.outlook
-
-
-def _note(profile: RowProfile, path: Path, variant: Variant, seen: Outlook | None) -> str:
-    if seen is None:
-        return f"the row holds {profile.nan} NaN; what {path.name} {variant.name} does with them is not established"
-    if path.family == "radix" and seen.most:
-        return "NaN with its sign set ranks below -inf on this path, and highest in the reference"
-    return "" if variant.modelled else variant.note
 
 
 def _outlook_fields(seen: Outlook, filling: Filling | None) -> dict[str, Any]:
@@ -172,13 +129,3 @@ def _filling_fields(filling: Filling) -> dict[str, Any]:
         "breach": filling.breach,
         "buffered": filling.buffered,
     }
-
-
-def _signed_nan_missing(profile: RowProfile) -> int:
-    """Winners that an exact-key path loses since it ranks NaN with the sign set below everything."""
-    total = profile.nan
-    if not total:
-        return 0
-    signed = int((torch.isnan(profile.scores) & torch.signbit(profile.scores)).sum())
-    taken = min(profile.k, total - signed) + max(0, profile.k - (profile.length - signed))
-    return min(profile.k, total) - taken
