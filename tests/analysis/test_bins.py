@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from workbench.analysis.bins import bin_contents, bin_label, bins_around
+from workbench.analysis.bins import bin_contents, bin_label
 from workbench.analysis.profile import RowProfile
 
 
@@ -17,15 +17,6 @@ def test_labels_name_infinities_and_nan() -> None:
     assert bin_label(255, 8) == "NaN"
     assert bin_label(0, 8) == bin_label(253, 8) == "no number"
     assert bin_label(67, 8) == "-1.24902 … -1"
-
-
-def test_bins_around_a_threshold() -> None:
-    row = RowProfile(torch.tensor([1.0, 1.1, 1.3, math.inf, math.nan, -5.0]), "float32", 2)
-    found = bins_around(row, 8, 188, 1)
-    assert [(bin_.bin, bin_.population) for bin_ in found] == [(187, 0), (188, 2), (189, 1)]
-    everything = bins_around(row, 8, 252, 10_000)
-    assert len(everything) == 256
-    assert sum(bin_.population for bin_ in everything) == 6
 
 
 def test_contents_of_a_bin() -> None:

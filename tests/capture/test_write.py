@@ -224,21 +224,23 @@ def test_a_pipe_made_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pyte
 
 def test_a_name_that_would_be_read_as_an_index_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "link.safetensors"
-    link.symlink_to("x.safetensors.index.json")
-    for target in (tmp_path / "x.safetensors.index.json", link):
+    index = tmp_path / "x.safetensors.index.json"
+    index.write_text("{}")
+    link.symlink_to(index.name)
+    for target in (index, link):
         with pytest.raises(UsageError, match=r"names the index of a sharded set; use \*\.safetensors"):
             write_capture(target, rows_of(), overwrite=True)
-    assert names_in(tmp_path) == ["link.safetensors"]
+    assert sorted(names_in(tmp_path)) == ["link.safetensors", index.name]
+    assert index.read_text() == "{}"
 
 
-def test_a_link_to_nothing_yet_is_written_through(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "link.safetensors"
     link.symlink_to("real.safetensors")
-    with pytest.raises(UsageError, match="there already"):
-        write_capture(link, rows_of())
-    write_capture(link, rows_of(), overwrite=True)
-    assert link.is_symlink()
-    assert len(open_capture(tmp_path / "real.safetensors")) == 3
+    for overwrite in (False, True):
+        with pytest.raises(UsageError, match="a link that leads nowhere; name a file"):
+            write_capture(link, rows_of(), overwrite=overwrite)
+    assert names_in(tmp_path) == ["link.safetensors"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), CaptureError("broken")])

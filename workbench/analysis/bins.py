@@ -12,23 +12,6 @@ from workbench.analysis.profile import RowProfile
 from workbench.numeric.keys import bin_values, value_keys
 
 
-@dataclass(frozen=True)
-class Bin:
-    """One coarse bin.
-
-    Attributes:
-        bin: its number under the coarse key. population: scores in it.
-        low, high: least and greatest fp16 value that falls into it; scores that *round* to one of these are in the bin.
-        label: the range in words, ``+inf``, ``-inf`` or ``NaN`` where such values share or fill it.
-    """
-
-    bin: int
-    population: int
-    low: float
-    high: float
-    label: str
-
-
 def bin_label(bin_: int, bits: int, number: Callable[[float], str] = "{:.6g}".format) -> str:
     """The range of a bin in words; scores rounding to +inf or -inf are named as such, and keys that no score has.
 
@@ -43,14 +26,6 @@ def bin_label(bin_: int, bits: int, number: Callable[[float], str] = "{:.6g}".fo
     if -math.inf in (low, high):
         return f"{number(-math.inf)} (≤ {number(-65520.0)})"
     return number(low) if low == high else f"{number(low)} … {number(high)}"
-
-
-def bins_around(profile: RowProfile, bits: int, centre: int, radius: int) -> list[Bin]:
-    """The bins from ``centre - radius`` to ``centre + radius`` that exist under a key of ``bits`` bits."""
-    counts = profile.half.bins(bits)
-    first, last = max(0, centre - radius), min(len(counts) - 1, centre + radius)
-    populations = counts[first : last + 1].tolist()
-    return [Bin(at, n, *bin_values(at, bits), bin_label(at, bits)) for at, n in enumerate(populations, first)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import secrets
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -21,10 +18,12 @@ from workbench.capture.opening import open_capture
 from workbench.capture.row import Call, Row
 from workbench.capture.values import check_text, path_text, shown
 from workbench.errors import CaptureError, UsageError
+from workbench.targets import check_target, put_in_place
 
 _NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int32": "I32", "int64": "I64"}
 _SIZES = {"F32": 4, "BF16": 2, "F16": 2, "I32": 4, "I64": 8}
 _INT32 = 2**31 - 1
+CURE = "allow overwriting"
 
 
 def write_capture(
@@ -64,22 +63,21 @@ def write_capture(
     capture = rows if isinstance(rows, Capture) else Capture.from_rows(rows, name="rows to write")
     given = {"op": op, "release": release, "device": device, "model": model, "request": request}
     _check_texts({**given, "source": source})
-    _check_target(target, file, overwrite)
+    check_target(target, file, overwrite=True, cure=CURE)
+    for name in (target.name, Path(os.path.realpath(target)).name):
+        if name.endswith(INDEX_SUFFIX):
+            raise UsageError(f"{file}: *{INDEX_SUFFIX} names the index of a sharded set; use *.safetensors")
+    check_target(target, file, overwrite=overwrite, cure=CURE)
     plan = _plan(capture, given, capture.info.source if source is None else source)
-    target = Path(os.path.realpath(target))  # a link stays a link to the new content
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
     try:
-        with _exclusive(temporary) as out:
-            _write(out, plan, capture)
-            out.flush()
-            os.fsync(out.fileno())
-        info = _read_back(temporary, plan, capture, file)
-        _publish(temporary, target, file, overwrite)
+        with put_in_place(target, file, overwrite=overwrite, cure=CURE) as temporary:
+            with temporary.open("wb") as out:
+                _write(out, plan, capture)
+                out.flush()
+                os.fsync(out.fileno())
+            info = _read_back(temporary, plan, capture, file)
     except OSError as error:
         raise CaptureError(f"cannot be written: {error.strerror or error}", file=file) from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
     return replace(info, path=file)
 
 
@@ -122,33 +120,6 @@ def _check_texts(strings: dict[str, str | None]) -> None:
                 check_text(value, name)
             except ValueError as error:
                 raise UsageError(str(error)) from None
-
-
-def _check_target(target: Path, file: str, overwrite: bool) -> None:
-    try:
-        for name in (target.name, Path(os.path.realpath(target)).name):
-            if name.endswith(INDEX_SUFFIX):
-                raise UsageError(f"{file}: *{INDEX_SUFFIX} names the index of a sharded set; use *.safetensors")
-        mode = _mode(target)
-        if mode is not None and stat.S_ISDIR(mode):
-            raise UsageError(f"{file}: this is a folder; name a file in it")
-        if mode is not None and not stat.S_ISREG(mode):
-            raise UsageError(f"{file}: this is a pipe, socket or device, and no regular file; choose another name")
-        if os.path.lexists(target) and not overwrite:
-            raise UsageError(f"{file}: the file is there already; choose another name or allow overwriting")
-        if not target.parent.is_dir():
-            raise UsageError(f"{file}: its folder does not exist; make it first")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{file}: not a path that can be written: {reason}") from None
-
-
-def _mode(target: Path) -> int | None:
-    """What a path leads to, through links; ``None`` if to nothing yet."""
-    try:
-        return target.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def _plan(capture: Capture, given: dict[str, str | None], source: str | None) -> _Plan:
@@ -225,13 +196,6 @@ def _bad(capture: Capture, reason: str, row: int | None = None) -> CaptureError:
     return CaptureError(reason, file=capture.name, row=row)
 
 
-@contextlib.contextmanager
-def _exclusive(path: Path) -> Iterator[BinaryIO]:
-    """A new file with the permissions that the user's new files have."""
-    with path.open("xb") as out:
-        yield out
-
-
 def _write(out: BinaryIO, plan: _Plan, capture: Capture) -> None:
     out.write(plan.header(len(capture)))
     for tensor in sorted(plan.ints.values(), key=lambda tensor: -tensor.element_size()):
@@ -291,22 +255,3 @@ def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> Cap
         if error.file in (file, capture.name):
             raise
         raise CaptureError(error.reason, file=file, tensor=error.tensor, row=error.row, call=error.call) from None
-
-
-def _publish(temporary: Path, target: Path, file: str, overwrite: bool) -> None:
-    if overwrite:
-        _check_target(target, file, overwrite)  # another program may have made a pipe of it meanwhile
-        temporary.replace(target)
-    else:
-        try:
-            target.hardlink_to(temporary)  # fails if another process made the file meanwhile; replace would not
-        except FileExistsError:
-            raise UsageError(f"{file}: another program made this file meanwhile; choose another name") from None
-        except OSError:  # a file system without hard links
-            temporary.replace(target)
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems cannot sync a folder
-            os.fsync(folder)
-    finally:
-        os.close(folder)

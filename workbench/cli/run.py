@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +30,7 @@ from workbench.cli.options import (
 from workbench.cli.order import order_unreliable, order_warning
 from workbench.cli.tables import NONE, counted, lines, named, number, print_refusals, progress, say, table
 from workbench.errors import UsageError
+from workbench.targets import check_target, put_in_place
 
 if TYPE_CHECKING:
     from workbench.runs.report import Line, Report
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 WORST_SHOWN = 10
 MOST_REPEATS = 1_000_000
 SUFFIXES = (".csv", ".parquet", ".json")
+CURE = "give --force"
 
 
 @spread
@@ -215,46 +215,21 @@ def _target(output: str, force: bool) -> Path:
         raise UsageError(f"{output}: this names a folder; name a file in it")
     if target.suffix not in SUFFIXES:
         raise UsageError(f"{output}: a report is written as {', '.join(SUFFIXES)}; end its name in one of them")
-    try:
-        _replaceable(target, force)
-        if not target.parent.is_dir():
-            raise UsageError(f"{output}: its folder does not exist; make it first")
-    except OSError as error:
-        raise UsageError(f"{output}: not a path that can be written: {error.strerror}") from None
+    check_target(target, output, overwrite=force, cure=CURE)
     return target
-
-
-def _replaceable(target: Path, force: bool) -> None:
-    """Refuse a target that must not be replaced: only a regular file, or a link to one, ever is."""
-    if not os.path.lexists(target):
-        return
-    if not target.exists():
-        raise UsageError(f"{target}: this is a link that leads nowhere; name a file")
-    if target.is_dir():
-        raise UsageError(f"{target}: this is a folder; name a file in it")
-    if not target.is_file():
-        raise UsageError(f"{target}: this is no regular file and is not replaced; name another")
-    if not force:
-        raise UsageError(f"{target}: the file is there already; choose another name or give --force")
 
 
 def _write(report: Report, target: Path, force: bool) -> None:
     """Write beside the target, then put in place: the target is whole or not there."""
-    final = Path(os.path.realpath(target))  # a link stays a link to the new content
-    temporary = final.with_name(f".workbench-{secrets.token_hex(6)}.tmp")
     try:
-        if target.suffix == ".json":
-            temporary.write_text(dumps(report.to_records()) + "\n", encoding="utf-8")
-        elif target.suffix == ".csv":
-            report.to_pandas().to_csv(temporary, index=False)
-        else:
-            report.to_pandas().to_parquet(temporary, index=False)
-        _replaceable(target, force)  # once more: another program may have made it meanwhile
-        os.replace(temporary, final)  # noqa: PTH105  the atomic one
+        with put_in_place(target, str(target), overwrite=force, cure=CURE) as temporary:
+            if target.suffix == ".json":
+                temporary.write_text(dumps(report.to_records()) + "\n", encoding="utf-8")
+            elif target.suffix == ".csv":
+                report.to_pandas().to_csv(temporary, index=False)
+            else:
+                report.to_pandas().to_parquet(temporary, index=False)
     except UnicodeError as error:
         raise UsageError(f"{target}: cannot be written: {error}; .json can hold any name") from None
     except OSError as error:
         raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
