@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from workbench.analysis.reference import reference
     from workbench.analysis.risk import Risk
     from workbench.analysis.verdict import Verdict
-    from workbench.capture import Call, Capture, Row
+    from workbench.capture import Call, Capture, Row, Token
     from workbench.capture import open_capture as open
     from workbench.capture import write_capture as write
     from workbench.errors import CaptureError, UsageError, WorkbenchError
@@ -37,6 +37,7 @@ __all__ = [
     "Route",
     "Row",
     "Selection",
+    "Token",
     "UsageError",
     "Verdict",
     "WorkbenchError",
@@ -61,6 +62,7 @@ _HOMES = {
     "Route": "paths.routing",
     "Row": "capture.row",
     "Selection": "paths.selection",
+    "Token": "capture",
     "UsageError": "errors",
     "Verdict": "analysis.verdict",
     "WorkbenchError": "errors",

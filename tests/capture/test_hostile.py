@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from workbench.capture import Call, Row, open_capture, write_capture
+from workbench.capture import Call, Row, Token, open_capture, write_capture
 from workbench.errors import CaptureError
 
 quick = settings(
@@ -32,10 +32,13 @@ def try_all(path: Path, **names: Any) -> str | None:
             problems = capture.verify()
             assert all(isinstance(problem, str) and "\n" not in problem for problem in problems)
             assert len(capture.digest) > 64
+            for token in capture.tokens:
+                assert token.logits is None or token.logits.numel() == capture.info.vocab
             for at in range(len(capture)):
                 try:
                     row = capture[at]
                     assert row.valid.numel() == row.length
+                    assert capture.digest_of(at) == row.digest
                     assert list(capture.rows_of(row.call.index)).count(at) == 1
                 except CaptureError as error:
                     told = str(error)
@@ -54,8 +57,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     padded = [Row(torch.randn(6), 5, 1, Call(index=at, k=3, layer=at, op="x"), recorded) for at in range(3)]
     ragged = [Row(torch.randn(4 + at).bfloat16(), 3, 1, Call(k=3), recorded) for at in range(3)]
     files = []
-    for rows in (padded, ragged):
-        write_capture(folder / "x.safetensors", rows, overwrite=True)
+    tokens = [Token(at, at, torch.randn(4)) for at in range(3)]
+    for rows, chosen in ((padded, []), (ragged, []), (ragged, tokens)):
+        write_capture(folder / "x.safetensors", rows, tokens=chosen, overwrite=True)
         assert try_all(folder / "x.safetensors") is None
         files.append((folder / "x.safetensors").read_bytes())
     return files
@@ -94,7 +98,9 @@ entries = st.fixed_dictionaries(
         "data_offsets": st.lists(sizes | st.integers(0, 64), min_size=2, max_size=2),
     }
 )
-names = st.sampled_from(["scores", "lengths", "starts", "offsets", "indices", "call", "k", "width"])
+names = st.sampled_from(
+    ["scores", "lengths", "starts", "offsets", "indices", "call", "k", "width", "token_steps", "tokens", "logits"]
+)
 
 
 @quick
@@ -130,6 +136,11 @@ def test_well_formed_files_with_any_integers(tmp_path: Path, data: st.DataObject
     if data.draw(st.booleans()):
         slots = data.draw(st.lists(extreme, min_size=2 * rows, max_size=2 * rows))
         tensors["indices"] = torch.tensor(slots, dtype=torch.int32).reshape(rows, 2)
+    if data.draw(st.booleans()):
+        tensors["token_steps"] = torch.tensor(data.draw(st.lists(extreme, min_size=2, max_size=2)))
+        tensors["tokens"] = torch.tensor(data.draw(st.lists(extreme, min_size=2, max_size=2)))
+        if data.draw(st.booleans()):
+            tensors["logits"] = torch.zeros(2, 4).bfloat16()
     path = tmp_path / "x.safetensors"
     save_file(tensors, path, metadata={"topk_workbench": '{"format_version": 1}'})
     try_all(path)

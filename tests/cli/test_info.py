@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from typer.testing import Result
 
 from tests.cli.conftest import KNOWN
-from workbench.capture import Call, Capture, Row, write_capture
+from workbench.capture import Call, Capture, Row, Token, write_capture
 
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
@@ -159,6 +159,23 @@ def test_recorded_selections_are_named(cli: Cli, tmp_path: Path) -> None:
     write_capture(file, [Row(torch.rand(16), 16, call=Call(k=4), indices=torch.arange(4, dtype=torch.int32))])
     assert "selections of every row" in cli("info", file).stdout
     assert KNOWN.op not in cli("info", file).stdout
+
+
+def test_tokens_are_counted(cli: Cli, cli_json: CliJson, captures: Path, tmp_path: Path) -> None:
+    def line(file: Path) -> str:
+        return next(line for line in cli("info", file).stdout.splitlines() if line.startswith("tokens "))
+
+    file, row = tmp_path / "tokens.safetensors", Row(torch.rand(16), 16, call=Call(k=4))
+    assert line(captures / "mixed.safetensors").split() == ["tokens", "none"]
+    write_capture(file, [row], tokens=[Token(3, 1, torch.zeros(7).half()), Token(9, None, torch.zeros(7).half())])
+    assert line(file).endswith("2 of steps 3 to 9, float16 logits over 7, 1 unknown")
+    _, document = cli_json("info", file)
+    about = document["captures"][0]
+    assert (about["tokens"], about["vocab"], about["logits"]) == (2, 7, "float16")
+    write_capture(file, [row], tokens=[Token(3, 1)], overwrite=True)
+    assert line(file).endswith("1 of step 3, no logits")
+    _, document = cli_json("info", file)
+    assert document["captures"][0]["vocab"] is None
 
 
 def test_a_long_word_folds(cli: Cli, tmp_path: Path) -> None:

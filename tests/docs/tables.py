@@ -12,7 +12,7 @@ from pathlib import Path
 import workbench as wb
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
-from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS
+from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS, TOKEN_TENSORS, TensorSpec
 from workbench.paths.devices import DEVICES
 from workbench.paths.routing import OPS
 from workbench.paths.spec import Evidence, Variant
@@ -29,12 +29,21 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def tensors() -> str:
-    """Tensors of the capture format."""
+    """Tensors of the capture format that hold rows."""
+    return _tensors(TENSORS)
+
+
+def tokens() -> str:
+    """Tensors of the capture format that hold tokens."""
+    return _tensors(TOKEN_TENSORS)
+
+
+def _tensors(specs: Iterable[TensorSpec]) -> str:
     return _table(
         ["tensor", "dtype", "shape", "", "meaning"],
         [
             (f"`{t.name}`", ", ".join(t.dtypes), t.shape, "required" if t.required else "optional", t.meaning)
-            for t in TENSORS
+            for t in specs
         ],
     )
 
@@ -143,6 +152,7 @@ def _ties_only(risk: Risk) -> bool:
 
 TABLES: dict[str, Callable[[], str]] = {
     "tensors": tensors,
+    "tokens": tokens,
     "call-fields": call_fields,
     "strings": strings,
     "paths": paths,

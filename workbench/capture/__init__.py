@@ -3,6 +3,7 @@
 from workbench.capture.capture import Capture, CaptureInfo
 from workbench.capture.opening import list_tensors, open_capture
 from workbench.capture.row import Call, Row
+from workbench.capture.tokens import Token, Tokens
 from workbench.capture.write import write_capture
 
-__all__ = ["Call", "Capture", "CaptureInfo", "Row", "list_tensors", "open_capture", "write_capture"]
+__all__ = ["Call", "Capture", "CaptureInfo", "Row", "Token", "Tokens", "list_tensors", "open_capture", "write_capture"]

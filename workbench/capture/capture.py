@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,10 +15,11 @@ from workbench.capture.checks import Names, check_indices
 from workbench.capture.contradictions import contradictions
 from workbench.capture.format import CALL_FIELDS, STRINGS
 from workbench.capture.header import TensorInfo
-from workbench.capture.row import Call, Row
+from workbench.capture.row import Call, Row, digest_of, raw_bytes
 from workbench.capture.source import Source
 from workbench.capture.store import FileStore, MemoryStore, Store
-from workbench.capture.values import described, shown
+from workbench.capture.tokens import NO_TOKENS, Token, Tokens, memory_tokens
+from workbench.capture.values import described, position, shown
 from workbench.errors import CaptureError, UsageError
 
 
@@ -33,6 +33,7 @@ class CaptureInfo:
         width: of the widest row. length_min, length_max: over all rows. recorded: whether it holds selections.
         strings: op, release, device, model, request; ``None`` where unknown. source: how it was made, free text.
         notes: what a reader should know, in words.
+        tokens: how many tokens it holds. vocab, logits: entries and dtype of their LM-head rows, ``None`` without.
         tensors: (name, dtype, shape) of all tensors of the file or set.
     """
 
@@ -50,6 +51,9 @@ class CaptureInfo:
     strings: dict[str, str | None]
     source: str | None = None
     notes: tuple[str, ...] = ()
+    tokens: int = 0
+    vocab: int | None = None
+    logits: str | None = None
     tensors: tuple[tuple[str, str, tuple[int, ...]], ...] = field(default=(), repr=False)
 
 
@@ -60,7 +64,7 @@ class Capture:
 
     Attributes:
         name: short printable name for messages, reports and links. path: the file, or ``None`` for rows in memory.
-        info: what it is.
+        info: what it is. tokens: the tokens that decoding chose, their logits read when asked for; often none.
     """
 
     def __init__(
@@ -72,17 +76,19 @@ class Capture:
         path: Path | None = None,
         sources: Sequence[Source] = (),
         given: Mapping[str, Any] | None = None,
+        tokens: Tokens = NO_TOKENS,
     ) -> None:
-        self.name, self.path, self.info = shown(name), path, info
+        self.name, self.path, self.tokens = shown(name), path, tokens
+        self.info = replace(info, tokens=len(tokens), vocab=tokens.vocab, logits=tokens.dtype)
         self._store, self._sources = store, sources
         self._given = dict(given or {})
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Row], name: str = "memory") -> Capture:
-        """A capture of rows in memory, numbered anew; scores and indices are kept as given.
+    def from_rows(cls, rows: Iterable[Row], name: str = "memory", tokens: Iterable[Token] = ()) -> Capture:
+        """A capture of rows in memory, numbered anew; scores, indices and logits are kept as given.
 
         Raises:
-            CaptureError: there are no rows, or what is given are none.
+            CaptureError: there are no rows, what is given are none, or tokens whose logits are not all of one kind.
             UsageError: the name is no string.
         """
         if not isinstance(name, str):
@@ -115,7 +121,7 @@ class Capture:
             recorded=any(row.indices is not None for row in listed),
             strings=strings,
         )
-        return cls(store, info, name=name)
+        return cls(store, info, name=name, tokens=memory_tokens(tokens, name))
 
     def __len__(self) -> int:
         return self._store.rows
@@ -155,7 +161,7 @@ class Capture:
         return lengths[held.start : held.stop] if isinstance(held, range) else lengths[torch.tensor(held)]
 
     def _number(self, row: int) -> int:
-        row = _integer(row, "row")
+        row = position(row, "row")
         if not -len(self) <= row < len(self):
             raise IndexError(f"{self.name} has rows 0 to {len(self) - 1}, no row {row}")
         return row % len(self)
@@ -172,7 +178,7 @@ class Capture:
 
     def call(self, number: int) -> Call:
         """One call by its number."""
-        number = _integer(number, "call")
+        number = position(number, "call")
         if not 0 <= number < self._store.calls:
             raise IndexError(f"{self.name} has calls 0 to {self._store.calls - 1}, no call {number}")
         call = self._store.call(number)
@@ -219,6 +225,11 @@ class Capture:
         """Recorded selection of a row without its scores, int32 [k]; ``None`` if not recorded."""
         return self._store.indices(self._number(row))
 
+    def digest_of(self, row: int) -> str:
+        """``Row.digest`` of a row; of a file only the valid scores are read."""
+        row = self._number(row)
+        return digest_of(self._store.valid(row), self._store.start(row), int(self._store.lengths[row]))
+
     @property
     def digest(self) -> str:
         """Names the content: ``sha256:<hex>`` over files of up to 64 MiB each.
@@ -235,9 +246,13 @@ class Capture:
         if not parts:
             for row in self:
                 digest.update(f"{row.length} {row.start} {row.dtype} {row.scores.numel()} {row.call}\n".encode())
-                digest.update(_bytes(row.scores))
+                digest.update(raw_bytes(row.scores))
                 if row.indices is not None:
-                    digest.update(_bytes(row.indices))
+                    digest.update(raw_bytes(row.indices))
+            for token in self.tokens:
+                digest.update(f"{token.step} {token.token} {self.tokens.dtype} {self.tokens.vocab}\n".encode())
+                if token.logits is not None:
+                    digest.update(raw_bytes(token.logits))
         kind = "sampled" if any(part.startswith("sampled") for part in parts) else "sha256"
         return f"{kind}:{digest.hexdigest()}"
 
@@ -297,7 +312,7 @@ class _Calls(Sequence[Call]):
     def __getitem__(self, number: int | slice) -> Call | list[Call]:
         if isinstance(number, slice):
             return [self._capture.call(at) for at in range(*number.indices(len(self)))]
-        asked = _integer(number, "call")
+        asked = position(number, "call")
         if not -len(self) <= asked < len(self):
             raise IndexError(f"{self._capture.name} has calls 0 to {len(self) - 1}, no call {asked}")
         return self._capture.call(asked % len(self))
@@ -342,15 +357,3 @@ def check_memory_row(row: Row) -> None:
     if row.k is not None and row.indices.numel() != row.k:
         raise bad(f"{row.indices.numel()} recorded indices, but k is {row.k}; record all k, -1 padded", "indices")
     check_indices(row.indices, row.k, row.length, row.index, Names(row.capture))
-
-
-def _integer(number: object, what: str) -> int:
-    try:
-        return operator.index(number)  # type: ignore[arg-type]
-    except TypeError:
-        cure = "; ask for them one by one" if isinstance(number, slice) else ""
-        raise TypeError(f"a {what} number is an integer, this is {described(number)}{cure}") from None
-
-
-def _bytes(tensor: torch.Tensor) -> memoryview:
-    return tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data

@@ -36,7 +36,7 @@ class Names:
         return CaptureError(reason, file=self.files.get(part, self.file), tensor=brief(tensor), row=row, call=call)
 
 
-def _first(mask: torch.Tensor) -> int | None:
+def first_true(mask: torch.Tensor) -> int | None:
     """Index of the first true element."""
     return int(mask.to(torch.uint8).argmax()) if bool(mask.any()) else None
 
@@ -54,7 +54,7 @@ def check_offsets(offsets: torch.Tensor, total: int, names: Names) -> torch.Tens
     if int(offsets[0]) != 0:
         raise bad(f"the first offset is {int(offsets[0])}, not 0")
     # compared rather than subtracted: a difference of two int64 can wrap around
-    row = _first(offsets[1:] < offsets[:-1])
+    row = first_true(offsets[1:] < offsets[:-1])
     if row is not None:
         raise bad(f"offset {int(offsets[row + 1])} comes after {int(offsets[row])}", row)
     if int(offsets[-1]) != total:
@@ -74,22 +74,22 @@ def check_windows(
     def bad(reason: str, part: str, row: int) -> CaptureError:
         return names.error(part, reason, row=first + row)
 
-    row = _first(lengths < 0)
+    row = first_true(lengths < 0)
     if row is not None:
         raise bad(f"length {int(lengths[row])} is negative; 0 or more is needed", "lengths", row)
     if starts is None:
-        row = _first(lengths > widths)
+        row = first_true(lengths > widths)
         if row is not None:
             width = int(widths if isinstance(widths, int) else widths[row])
             raise bad(
                 f"length {int(lengths[row])} is past the row width {width}; it counts valid scores", "lengths", row
             )
         return
-    row = _first(starts < 0)
+    row = first_true(starts < 0)
     if row is not None:
         raise bad(f"start {int(starts[row])} is negative; 0 or more is needed", "starts", row)
     # start > width - length cannot overflow, start + length can
-    row = _first((lengths > widths) | (starts.to(torch.int64) > widths - lengths.to(torch.int64)))
+    row = first_true((lengths > widths) | (starts.to(torch.int64) > widths - lengths.to(torch.int64)))
     if row is not None:
         width = int(widths if isinstance(widths, int) else widths[row])
         raise bad(
@@ -106,7 +106,7 @@ def check_call_numbers(call: torch.Tensor, calls: int, names: Names) -> None:
     Raises:
         CaptureError: for the first row where it is not.
     """
-    row = _first((call < 0) | (call >= calls))
+    row = first_true((call < 0) | (call >= calls))
     if row is not None:
         raise names.error(
             "call", f"call {int(call[row])} is not one of the {calls} that the file describes, counted from 0", row=row
@@ -124,7 +124,7 @@ def check_call_fields(fields: dict[str, torch.Tensor], file: str) -> None:
         wrong = (values < least) & (values != -1)
         if most < torch.iinfo(values.dtype).max:
             wrong |= values > most
-        call = _first(wrong)
+        call = first_true(wrong)
         if call is not None:
             value = int(values[call])
             needed = f"at most {most}" if value > most else f"{least} or more"
@@ -157,7 +157,7 @@ def check_k(
     if width is not None:
         bound = torch.where(width >= 0, width.to(torch.int64), bound)
     # a call without rows and without a width has nothing to be compared with
-    call = _first((k > bound) & (bound > 0))
+    call = first_true((k > bound) & (bound > 0))
     if call is not None:
         raise names.error(
             "k",
@@ -178,7 +178,7 @@ def check_slots(k: torch.Tensor, call: torch.Tensor | None, k_max: int, names: N
         present = torch.zeros(k.shape, dtype=torch.bool)
         present[call.to(torch.int64)] = True
         short &= present
-    number = _first(short)
+    number = first_true(short)
     if number is not None:
         raise names.error(
             "indices",
@@ -193,7 +193,7 @@ def check_indices(indices: torch.Tensor, k: int | None, length: int, row: int, n
     Raises:
         CaptureError: an index outside [-1, length), or one other than -1 past k.
     """
-    slot = _first((indices < -1) | (indices >= length))
+    slot = first_true((indices < -1) | (indices >= length))
     if slot is not None:
         raise names.error(
             "indices",
@@ -203,7 +203,7 @@ def check_indices(indices: torch.Tensor, k: int | None, length: int, row: int, n
         )
     if k is None or k == indices.numel():
         return indices.to(torch.int32)
-    slot = _first(indices[k:] != -1)
+    slot = first_true(indices[k:] != -1)
     if slot is not None:
         raise names.error(
             "indices",

@@ -14,6 +14,9 @@ JSON object in the safetensors metadata under ``topk_workbench``: ``format_versi
 * A row's recorded selection is the first k slots of its row of ``indices`` (all slots where k is unknown), relative
   to the start, each in [-1, length); slots past k are -1.
 * Without ``call`` the file holds one call.
+* ``TOKEN_TENSORS`` lists the tokens that decoding chose, and the LM-head rows they were chosen from. Steps are 0 or
+  more, in any order, and may repeat, as in a batch of requests; a token is -1 (unknown) or 0 or more, and less than
+  the vocabulary where there are logits. ``tokens`` and ``logits`` need ``token_steps``.
 """
 
 from __future__ import annotations
@@ -55,6 +58,13 @@ TENSORS = (
     TensorSpec("starts", ("int32",), "[rows]", False, "first valid cell of each row; 0 without it"),
     TensorSpec("indices", ("int32",), "[rows, k_max]", False, "recorded selection, relative to the start, -1 padded"),
     TensorSpec("call", INTS, "[rows]", False, "the call of each row, from 0; all rows are of call 0 without it"),
+)
+
+STEPS, TOKENS, LOGITS = "token_steps", "tokens", "logits"
+TOKEN_TENSORS = (
+    TensorSpec(STEPS, ("int64",), "[tokens]", False, "decoding step of each token that was chosen"),
+    TensorSpec(TOKENS, ("int64",), "[tokens]", False, "the token chosen at that step; -1 = unknown"),
+    TensorSpec(LOGITS, SCORES, "[tokens, vocab]", False, "the LM-head row that it was chosen from"),
 )
 
 CALL_FIELDS = {

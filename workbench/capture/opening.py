@@ -13,6 +13,7 @@ from workbench.capture.foreign import INDEX_SUFFIX, TensorSet, open_named, open_
 from workbench.capture.format import CALL_BOUNDS, METADATA_KEY, STRINGS, parse_strings
 from workbench.capture.store import CallTable
 from workbench.capture.stored import open_stored
+from workbench.capture.tokens import stored_tokens
 from workbench.capture.values import brief, check_text, path_text, whole
 from workbench.errors import CaptureError, UsageError
 
@@ -117,6 +118,7 @@ def _stored(tensors: TensorSet, given: Mapping[str, object]) -> Capture:
         )
     strings, source, notes = parse_strings(text, opened.file)
     store = open_stored(opened, strings, given.get("k"))  # type: ignore[arg-type]
+    tokens = stored_tokens(opened)
     notes += _differences(store.table, given)
     info = file_info(
         store,
@@ -127,7 +129,15 @@ def _stored(tensors: TensorSet, given: Mapping[str, object]) -> Capture:
         source=source,
         notes=notes,
     )
-    return Capture(store, info, name=short_name(opened.path), path=opened.path, sources=tensors.sources, given=given)
+    return Capture(
+        store,
+        info,
+        name=short_name(opened.path),
+        path=opened.path,
+        sources=tensors.sources,
+        given=given,
+        tokens=tokens,
+    )
 
 
 def _differences(table: CallTable, given: Mapping[str, object]) -> tuple[str, ...]:

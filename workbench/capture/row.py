@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -63,6 +64,43 @@ class Call:
             raise CaptureError(str(error)) from None
 
 
+def vector_problem(values: object, name: str) -> str | None:
+    """Why something is no row of scores (or of logits), in words; ``None`` if it is one."""
+    if not isinstance(values, torch.Tensor):
+        return f"{name} are {kind_of(values)}; a torch tensor is needed"
+    if values.dtype not in SCORE_DTYPES:
+        return f"{name} are {values.dtype}; float32, bfloat16 or float16 is needed"
+    if values.layout is not torch.strided or values.is_meta:
+        kind = "without values (meta)" if values.is_meta else f"of layout {values.layout}"
+        return f"{name} are {kind}; a dense tensor with values is needed"
+    if values.dim() != 1:
+        return f"a row is one-dimensional, not of shape {shape_text(values.shape)}"
+    if values.numel() > MAX_WIDTH:
+        return f"a row of {values.numel()} is wider than {MAX_WIDTH}, the most that int32 indices address"
+    return None
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor on any device as files hold them (little-endian): uint8 on the CPU."""
+    return tensor.detach().cpu().contiguous().view(torch.uint8)
+
+
+def raw_bytes(tensor: torch.Tensor) -> memoryview:
+    """``bits`` for hashing and writing."""
+    return bits(tensor).numpy().data
+
+
+def digest_of(valid: torch.Tensor, start: int, length: int) -> str:
+    """``sha256:<hex>`` that names the input of a selector: see ``Row.digest``.
+
+    Args:
+        valid: the valid scores, one-dimensional, of a dtype that a row can have.
+    """
+    digest = hashlib.sha256(f"{SCORE_DTYPES[valid.dtype]} {start} {length}\n".encode())
+    digest.update(raw_bytes(valid))
+    return f"sha256:{digest.hexdigest()}"
+
+
 @dataclass(frozen=True, eq=False)
 class Row:
     """One score vector as one selector call saw it.
@@ -117,20 +155,9 @@ class Row:
         return CaptureError(reason, file=brief(self.capture) or None, tensor=tensor, row=self.index)
 
     def _check_scores(self) -> None:
-        scores = self.scores
-        if not isinstance(scores, torch.Tensor):
-            raise self._bad(f"scores are {kind_of(scores)}; a torch tensor is needed", "scores")
-        if scores.dtype not in SCORE_DTYPES:
-            raise self._bad(f"scores are {scores.dtype}; float32, bfloat16 or float16 is needed", "scores")
-        if scores.layout is not torch.strided or scores.is_meta:
-            kind = "without values (meta)" if scores.is_meta else f"of layout {scores.layout}"
-            raise self._bad(f"scores are {kind}; a dense tensor with values is needed", "scores")
-        if scores.dim() != 1:
-            raise self._bad(f"a row is one-dimensional, not of shape {shape_text(scores.shape)}", "scores")
-        if scores.numel() > MAX_WIDTH:
-            raise self._bad(
-                f"a row of {scores.numel()} is wider than {MAX_WIDTH}, the most that int32 indices address", "scores"
-            )
+        problem = vector_problem(self.scores, "scores")
+        if problem is not None:
+            raise self._bad(problem, "scores")
 
     def _check_vector(self, values: object, name: str, dtypes: tuple[torch.dtype, ...], needed: str) -> None:
         if not isinstance(values, torch.Tensor):
@@ -142,6 +169,16 @@ class Row:
     def valid(self) -> torch.Tensor:
         """The valid scores, [length]; a view."""
         return self.scores[self.start : self.start + self.length]
+
+    @property
+    def digest(self) -> str:
+        """Names the input of the selector: ``sha256:<hex>``, worked out anew each time.
+
+        Over the ASCII text ``"{dtype} {start} {length}\\n"`` followed by the bytes of the valid scores, little-endian.
+        Bits count and not values (-0.0 is not 0.0, two NaN may differ); padding, the call and the recorded selection
+        do not. ``Capture.digest_of`` gives the same without reading padding.
+        """
+        return digest_of(self.valid, self.start, self.length)
 
     @property
     def dtype(self) -> str:

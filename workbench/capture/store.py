@@ -35,6 +35,10 @@ class Store(Protocol):
         """[width], a new tensor where it comes from a file."""
         ...
 
+    def valid(self, row: int) -> torch.Tensor:
+        """[length], without the row's padding, as ``scores``."""
+        ...
+
     def indices(self, row: int) -> torch.Tensor | None:
         """Recorded selection, int32 [k]; ``None`` if not recorded."""
         ...
@@ -189,6 +193,10 @@ class FileStore:
         block, at = self._find(row)
         return block.source.tensor(block.scores, *block.span(at))
 
+    def valid(self, row: int) -> torch.Tensor:
+        block, at = self._find(row)
+        return block.source.tensor(block.scores, block.span(at)[0] + self.start(row), int(self.lengths[row]))
+
     def slots(self, row: int) -> int | None:
         k_max = self._find(row)[0].k_max
         if k_max is None:
@@ -266,6 +274,9 @@ class MemoryStore:
 
     def scores(self, row: int) -> torch.Tensor:
         return self._rows_given[row].scores
+
+    def valid(self, row: int) -> torch.Tensor:
+        return self._rows_given[row].valid
 
     def slots(self, row: int) -> int | None:
         indices = self._rows_given[row].indices

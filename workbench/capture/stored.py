@@ -29,11 +29,11 @@ def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -
         CaptureError: a tensor is missing, of a wrong dtype or shape, or holds what no capture can hold.
     """
     file = source.file
-    found = {spec.name: _checked(source, spec.name, spec.dtypes, spec.required) for spec in TENSORS}
+    found = {spec.name: find_tensor(source, spec.name, spec.dtypes, spec.required) for spec in TENSORS}
     scores, lengths_info = found["scores"], found["lengths"]
     assert scores is not None
     assert lengths_info is not None
-    rows = _vector(lengths_info, None, file)
+    rows = extent_of(lengths_info, None, file)
     if rows == 0:
         raise CaptureError("the capture holds no rows; a capture holds one or more", file=file, tensor="lengths")
     check_row_count(rows, file, "lengths")
@@ -55,10 +55,10 @@ def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -
         widths = check_offsets(offsets, scores.shape[0], names)
     check_row_width(widths, file, "scores")
     lengths = source.tensor(lengths_info)
-    starts = _read_vector(source, found["starts"], rows)
+    starts = read_vector(source, found["starts"], rows)
     check_windows(lengths, starts, widths, names)
 
-    call = _read_vector(source, found["call"], rows)
+    call = read_vector(source, found["call"], rows)
     table = CallTable(*_calls(source, call, rows), strings)
     if call is not None:
         check_call_numbers(call, table.calls, names)
@@ -118,7 +118,8 @@ def check_dtype(info: TensorInfo, dtypes: tuple[str, ...], file: str) -> None:
         )
 
 
-def _checked(source: Source, name: str, dtypes: tuple[str, ...], required: bool) -> TensorInfo | None:
+def find_tensor(source: Source, name: str, dtypes: tuple[str, ...], required: bool) -> TensorInfo | None:
+    """A tensor of the format, its dtype checked; ``None`` if it is not there and need not be."""
     info = source.header.tensors.get(name)
     if info is None:
         if required:
@@ -128,17 +129,19 @@ def _checked(source: Source, name: str, dtypes: tuple[str, ...], required: bool)
     return info
 
 
-def _vector(info: TensorInfo, extent: int | None, file: str) -> int:
+def extent_of(info: TensorInfo, extent: int | None, file: str) -> int:
+    """The extent of a tensor of one dimension; refused if it is not the one asked for."""
     if len(info.shape) != 1 or (extent is not None and info.shape[0] != extent):
         needed = "one dimension" if extent is None else f"[{extent}]"
         raise CaptureError(f"shape is {shape_text(info.shape)}; {needed} is needed", file=file, tensor=info.name)
     return info.shape[0]
 
 
-def _read_vector(source: Source, info: TensorInfo | None, extent: int) -> torch.Tensor | None:
+def read_vector(source: Source, info: TensorInfo | None, extent: int) -> torch.Tensor | None:
+    """A whole tensor of one dimension and this extent; ``None`` if it is not there."""
     if info is None:
         return None
-    _vector(info, extent, source.file)
+    extent_of(info, extent, source.file)
     return source.tensor(info)
 
 
@@ -155,14 +158,14 @@ def _offsets(source: Source, scores: TensorInfo, offsets: TensorInfo | None, row
             file=source.file,
             tensor="offsets",
         )
-    return _read_vector(source, offsets, rows + 1)
+    return read_vector(source, offsets, rows + 1)
 
 
 def _calls(source: Source, call: torch.Tensor | None, rows: int) -> tuple[int, dict[str, torch.Tensor]]:
     """How many calls the file describes, and their integers."""
-    infos = {name: _checked(source, name, INTS, False) for name in CALL_FIELDS}
+    infos = {name: find_tensor(source, name, INTS, False) for name in CALL_FIELDS}
     present = {name: info for name, info in infos.items() if info is not None}
-    extents = {name: _vector(info, None, source.file) for name, info in present.items()}
+    extents = {name: extent_of(info, None, source.file) for name, info in present.items()}
     if not present:
         # without descriptions a call number past the rows could only be a mistake
         calls = 1 if call is None else min(int(call.max()) + 1, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import operator
 import os
 import reprlib
 from collections.abc import Sequence
@@ -95,3 +96,16 @@ def check_text(value: object, name: str) -> None:
             value.encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError(f"{name} {described(value)} is not text that can be stored as UTF-8") from None
+
+
+def position(number: object, what: str) -> int:
+    """The number of a row, call or token, as it is given.
+
+    Raises:
+        TypeError: it is no integer.
+    """
+    try:
+        return operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        cure = "; ask for them one by one" if isinstance(number, slice) else ""
+        raise TypeError(f"a {what} number is an integer, this is {described(number)}{cure}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -13,9 +13,10 @@ import torch
 
 from workbench.capture.capture import Capture, CaptureInfo, check_memory_row
 from workbench.capture.foreign import INDEX_SUFFIX
-from workbench.capture.format import CALL_FIELDS, METADATA_KEY, STRINGS, dump_strings
+from workbench.capture.format import CALL_FIELDS, LOGITS, METADATA_KEY, STEPS, STRINGS, TOKENS, dump_strings
 from workbench.capture.opening import open_capture
-from workbench.capture.row import Call, Row
+from workbench.capture.row import Call, Row, bits, raw_bytes
+from workbench.capture.tokens import Token, Tokens, memory_tokens
 from workbench.capture.values import check_text, path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.targets import check_target, put_in_place
@@ -36,6 +37,7 @@ def write_capture(
     model: str | None = None,
     request: str | None = None,
     source: str | None = None,
+    tokens: Iterable[Token] | None = None,
     overwrite: bool = False,
 ) -> CaptureInfo:
     """Write rows to a capture file, with all that is known of their calls and their recorded selections.
@@ -49,6 +51,8 @@ def write_capture(
         op, release, device, model, request: go before what the calls say. A file holds each once, so calls that
             differ in one of them need it given, or a file each.
         source: how the capture was made, free text.
+        tokens: what decoding chose, with or without LM-head rows (of one dtype and one vocabulary). By default those
+            of the capture that is copied.
         overwrite: replace a file that is already there.
 
     Returns:
@@ -68,7 +72,8 @@ def write_capture(
         if name.endswith(INDEX_SUFFIX):
             raise UsageError(f"{file}: *{INDEX_SUFFIX} names the index of a sharded set; use *.safetensors")
     check_target(target, file, overwrite=overwrite, cure=CURE)
-    plan = _plan(capture, given, capture.info.source if source is None else source)
+    held = capture.tokens if tokens is None else memory_tokens(tokens, "tokens to write")
+    plan = _plan(capture, given, capture.info.source if source is None else source, held)
     try:
         with put_in_place(target, file, overwrite=overwrite, cure=CURE) as temporary:
             with temporary.open("wb") as out:
@@ -83,7 +88,7 @@ def write_capture(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything of the file but scores and indices, which are written row by row."""
+    """Everything of the file but scores, indices and logits, which are written row by row."""
 
     dtype: str
     shape: list[int]
@@ -92,17 +97,23 @@ class _Plan:
     calls: list[Call]
     strings: dict[str, str | None]
     source: str | None
+    tokens: Tokens
 
-    def header(self, rows: int) -> bytes:
-        # eight-byte tensors stand first and scores last, so that every tensor is aligned for readers that map the file
+    def entries(self, rows: int) -> list[tuple[str, str, list[int]]]:
+        """(name, dtype, shape) of every tensor in the order of the file."""
         entries = [(name, _NAMES[str(ints.dtype)[6:]], list(ints.shape)) for name, ints in self.ints.items()]
-        entries.sort(key=lambda entry: -_SIZES[entry[1]])
         if self.k_max is not None:
             entries.append(("indices", "I32", [rows, self.k_max]))
+        if self.tokens.dtype is not None and self.tokens.vocab is not None:
+            entries.append((LOGITS, _NAMES[self.tokens.dtype], [len(self.tokens), self.tokens.vocab]))
         entries.append(("scores", _NAMES[self.dtype], self.shape))
+        # the widest elements first, so that every tensor is aligned for readers that map the file
+        return sorted(entries, key=lambda entry: -_SIZES[entry[1]])
+
+    def header(self, rows: int) -> bytes:
         content: dict[str, object] = {"__metadata__": {METADATA_KEY: dump_strings(self.strings, self.source)}}
         end = 0
-        for name, dtype, shape in entries:
+        for name, dtype, shape in self.entries(rows):
             begin, count = end, 1
             for extent in shape:
                 count *= extent
@@ -122,7 +133,7 @@ def _check_texts(strings: dict[str, str | None]) -> None:
                 raise UsageError(str(error)) from None
 
 
-def _plan(capture: Capture, given: dict[str, str | None], source: str | None) -> _Plan:
+def _plan(capture: Capture, given: dict[str, str | None], source: str | None, tokens: Tokens) -> _Plan:
     """Check that one file can hold the rows without loss, and lay it out."""
     count = len(capture)
     calls = list(capture.calls)
@@ -157,8 +168,12 @@ def _plan(capture: Capture, given: dict[str, str | None], source: str | None) ->
         if any(value is not None for value in values) or (name == "k" and len(calls) > 1):
             stored = [-1 if value is None else value for value in values]
             ints[name] = torch.tensor(stored, dtype=torch.int32 if max(stored) <= _INT32 else torch.int64)
+    if tokens:
+        ints[STEPS] = tokens.steps
+        if bool((tokens.chosen != -1).any()):
+            ints[TOKENS] = tokens.chosen
     shape = [count, widths[0]] if padded else [sum(widths)]
-    return _Plan(capture.info.dtype, shape, ints, _k_max(capture, calls), calls, strings, source)
+    return _Plan(capture.info.dtype, shape, ints, _k_max(capture, calls), calls, strings, source, tokens)
 
 
 def _common(calls: list[Call], name: str, given: str | None, capture: Capture) -> str | None:
@@ -198,34 +213,38 @@ def _bad(capture: Capture, reason: str, row: int | None = None) -> CaptureError:
 
 def _write(out: BinaryIO, plan: _Plan, capture: Capture) -> None:
     out.write(plan.header(len(capture)))
-    for tensor in sorted(plan.ints.values(), key=lambda tensor: -tensor.element_size()):
-        _put(out, tensor)
-    if plan.k_max is not None:
+    for name, _, _ in plan.entries(len(capture)):
+        for tensor in _parts(name, plan, capture):
+            _put(out, tensor)
+
+
+def _parts(name: str, plan: _Plan, capture: Capture) -> Iterator[torch.Tensor]:
+    """One tensor of the file, a row at a time where it may be large."""
+    if name == "indices":
         for row in range(len(capture)):
-            slots = torch.full((plan.k_max,), -1, dtype=torch.int32)
+            slots = torch.full((plan.k_max or 0,), -1, dtype=torch.int32)
             indices = capture.indices_of(row)
             if indices is not None:
                 slots[: indices.numel()] = indices.cpu()
-            _put(out, slots)
-    for held in capture:
-        _put(out, held.scores)
+            yield slots
+    elif name == LOGITS:
+        yield from (token.logits for token in plan.tokens if token.logits is not None)
+    elif name == "scores":
+        yield from (row.scores for row in capture)
+    else:
+        yield plan.ints[name]
 
 
 def _put(out: BinaryIO, tensor: torch.Tensor) -> None:
     if tensor.numel():
-        out.write(_plain(tensor).view(torch.uint8).numpy().data)
-
-
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().cpu().contiguous()
+        out.write(raw_bytes(tensor))
 
 
 def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     """Equal bit for bit: -0.0 is not 0.0, and a NaN is itself."""
     if one is None or other is None:
         return one is other
-    one, other = _plain(one), _plain(other)
-    return one.dtype == other.dtype and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+    return one.dtype == other.dtype and torch.equal(bits(one), bits(other))
 
 
 def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> CaptureInfo:
@@ -250,6 +269,13 @@ def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> Cap
                     raise CaptureError(
                         "reads back different from what was written; write it again", file=file, row=row.index
                     )
+            if len(copy.tokens) != len(plan.tokens):
+                raise CaptureError("tokens read back differ from those written; write it again", file=file)
+            for at, (token, written) in enumerate(zip(copy.tokens, plan.tokens, strict=True)):
+                if (token.step, token.token) != (written.step, written.token) or not _same(
+                    token.logits, written.logits
+                ):
+                    raise CaptureError(f"token {at} reads back different; write it again", file=file)
             return copy.info
     except CaptureError as error:
         if error.file in (file, capture.name):

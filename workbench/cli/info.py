@@ -84,6 +84,7 @@ def _print(capture: Capture, given: Given, problems: list[str] | None, many: boo
             ("lengths", lengths),
             ("k", _ks(capture)),
             ("recorded", "selections of every row" if about.recorded else "no selections"),
+            ("tokens", _tokens(capture)),
             *((name, UNKNOWN if value is None else value) for name, value in about.strings.items()),
             ("source", UNKNOWN if about.source is None else about.source),
             *(("note", note) for note in given.notes(capture)),
@@ -109,6 +110,18 @@ def _ks(capture: Capture) -> str:
     if None in values:
         return f"{listed}, unknown for some calls" if listed else UNKNOWN
     return listed
+
+
+def _tokens(capture: Capture) -> str:
+    tokens = capture.tokens
+    if not tokens:
+        return "none"
+    first, last = int(tokens.steps.min()), int(tokens.steps.max())
+    at = f"step {first}" if first == last else f"steps {first} to {last}"
+    logits = "no logits" if tokens.vocab is None else f"{tokens.dtype} logits over {tokens.vocab}"
+    unknown = int((tokens.chosen == -1).sum())
+    chosen = f", {unknown} unknown" if unknown else ""
+    return f"{len(tokens)} of {at}, {logits}{chosen}"
 
 
 def _size(size: int) -> str:
