@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,8 @@ def test_list_names_ops_releases_and_devices(cli: Cli, cli_json: CliJson) -> Non
     for op, listed in zip(OPS, document["ops"], strict=True):
         assert op.name in text
         assert listed["releases"] == list(op.releases)
+        assert listed["returns"] == list(op.transforms)
+        assert re.search(rf"^{re.escape(op.name)} +{re.escape(', '.join(op.transforms))}$", text, re.MULTILINE)
         assert all(release in text for release in op.releases)
     assert [device["name"] for device in document["devices"]] == [device.name for device in DEVICES]
 
@@ -194,4 +197,5 @@ def test_an_empty_name_is_as_unknown_as_any_other(cli: Cli, captures: Path, comm
 def test_the_list_keeps_to_100_columns(cli: Cli) -> None:
     lines = cli("route", "--list").stdout.splitlines()
     assert max(map(len, lines)) <= 100
-    assert sum(line.split()[:1] == [op.name] for line in lines for op in OPS) == len(OPS) == 11
+    in_both_tables = sum(line.split()[:1] == [op.name] for line in lines for op in OPS)  # upstream, and returned
+    assert in_both_tables == 2 * len(OPS) == 22

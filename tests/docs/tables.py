@@ -16,9 +16,15 @@ from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS, TOKEN_TENSOR
 from workbench.paths.devices import DEVICES
 from workbench.paths.routing import OPS
 from workbench.paths.spec import Evidence, Variant
+from workbench.paths.transforms import MODES
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "docs" / "captures.md", ROOT / "docs" / "paths.md", ROOT / "captures" / "README.md")
+PAGES = (
+    ROOT / "docs" / "captures.md",
+    ROOT / "docs" / "paths.md",
+    ROOT / "docs" / "transforms.md",
+    ROOT / "captures" / "README.md",
+)
 REGION = re.compile(r"(<!-- table: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -104,6 +110,23 @@ def ops() -> str:
     )
 
 
+def transforms() -> str:
+    """What ops return, with the ops that do."""
+    return _table(
+        ["returned", "transform", "column", "ops", "rests on"],
+        [
+            (
+                mode.name,
+                f"`{mode.made}`",
+                f"`{mode.column}`".replace("|", "\\|"),
+                "<br>".join(f"`{op.name}`" for op in OPS if mode.name in op.transforms),
+                mode.seen,
+            )
+            for mode in MODES
+        ],
+    )
+
+
 def devices() -> str:
     """Devices and the numbers that decide."""
     return _table(
@@ -158,6 +181,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "paths": paths,
     "variants": variants,
     "ops": ops,
+    "transforms": transforms,
     "devices": devices,
     "samples": samples,
 }

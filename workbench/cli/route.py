@@ -201,12 +201,16 @@ def _list(json: bool) -> int:
     from workbench.paths.routing import OPS
 
     if json:
-        ops = [{"name": op.name, "source": op.source, "releases": op.releases} for op in OPS]
+        ops = [{"name": op.name, "source": op.source, "releases": op.releases, "returns": op.transforms} for op in OPS]
         print_json({"command": "route", "ops": ops, "devices": DEVICES})
         return CLEAN
     table(
         [Column("op", "word"), Column("upstream name", "word"), Column("package", "word")],
         [(op.name, op.source, op.package) for op in OPS],
+    )
+    table(
+        [Column("op", "word"), Column("what it returns", "text")],
+        [(op.name, ", ".join(op.transforms)) for op in OPS],
     )
     releases = {op.package: op.releases for op in OPS}
     table(

@@ -42,6 +42,7 @@ class Op:
     Attributes:
         name: as in ``vllm.persistent_topk``. package: the package that ships it. source: its upstream name.
         reaches: every path that it takes on some release and device.
+        transforms: what it can return, by the names of ``workbench.paths.transforms.MODES``.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Op:
     source: str
     reaches: tuple[str, ...]
     router: Callable[[Questions, Release, Device], tuple[str, str]]
+    transforms: tuple[str, ...] = ()
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -71,6 +73,7 @@ OPS: tuple[Op, ...] = (
             "vllm.sampled",
         ),
         route_vllm.persistent,
+        ("raw",),
     ),
     Op(
         "vllm.cooperative_topk",
@@ -85,6 +88,7 @@ OPS: tuple[Op, ...] = (
             "vllm.cooperative_16",
         ),
         route_vllm.cooperative,
+        ("raw",),
     ),
     Op(
         "vllm.top_k_per_row_decode",
@@ -92,6 +96,7 @@ OPS: tuple[Op, ...] = (
         "torch.ops._C.top_k_per_row_decode",
         ("vllm.trivial", "vllm.per_row"),
         route_vllm.per_row,
+        ("raw",),
     ),
     Op(
         "sglang.fast_topk_v2",
@@ -99,6 +104,7 @@ OPS: tuple[Op, ...] = (
         "torch.ops.sgl_kernel.fast_topk",
         ("sglang.trivial", "sglang.fast_topk"),
         route_sglang.fast_topk,
+        ("raw",),
     ),
     Op(
         "sglang.topk_transform_paged",
@@ -106,6 +112,7 @@ OPS: tuple[Op, ...] = (
         "topk_transform_paged",
         ("sglang.trivial", "sglang.v1"),
         route_sglang.paged_v1,
+        ("page table", "page table + raw"),
     ),
     Op(
         "sglang.topk_transform_paged_v2",
@@ -119,6 +126,7 @@ OPS: tuple[Op, ...] = (
             "sglang.v2_cluster_16",
         ),
         route_sglang.paged_v2,
+        ("raw", "page table", "page table + raw"),
     ),
     Op(
         "sglang.topk_transform_ragged_v2",
@@ -126,6 +134,7 @@ OPS: tuple[Op, ...] = (
         "topk_transform_ragged_v2",
         ("sglang.trivial", "sglang.v2_register", "sglang.v2_streaming"),
         route_sglang.ragged_v2,
+        ("offset",),
     ),
     Op(
         "sglang.kpool_topk_transform",
@@ -133,6 +142,7 @@ OPS: tuple[Op, ...] = (
         "fast_kpool_topk_transform_fused",
         ("sglang.trivial", "sglang.kpool"),
         route_sglang.kpool,
+        ("k-pool", "k-pool + page table", "k-pool + offset"),
     ),
     Op(
         "sglang.topk_transform_bf16_small",
@@ -140,6 +150,7 @@ OPS: tuple[Op, ...] = (
         "topk_transform_bf16_small",
         ("sglang.trivial", "sglang.bf16_small"),
         route_sglang.bf16_small,
+        ("page table",),
     ),
     Op(
         "sglang.deep_select",
@@ -147,6 +158,7 @@ OPS: tuple[Op, ...] = (
         "deep_select",
         ("sglang.trivial", "sglang.deep_select"),
         route_sglang.deep_select,
+        ("raw",),
     ),
     Op(
         "flashinfer.top_k_ragged_transform",
@@ -154,6 +166,7 @@ OPS: tuple[Op, ...] = (
         "TopKRaggedTransform",
         ("flashinfer.trivial", "flashinfer.ragged"),
         route_sglang.flashinfer_ragged,
+        ("offset",),
     ),
 )
 
