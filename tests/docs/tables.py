@@ -118,7 +118,7 @@ def transforms() -> str:
             (
                 mode.name,
                 f"`{mode.made}`",
-                f"`{mode.column}`".replace("|", "\\|"),
+                mode.column.replace("|", "\\|"),
                 "<br>".join(f"`{op.name}`" for op in OPS if mode.name in op.transforms),
                 mode.seen,
             )

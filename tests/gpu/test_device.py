@@ -18,8 +18,10 @@ from workbench.engines.base import Task
 from workbench.engines.model import ModelEngine
 from workbench.numeric.keys import half_keys
 from workbench.paths.arrival import Arrival
+from workbench.paths.blocks import block_amax, two_level
 from workbench.paths.catalog import find_paths
 from workbench.paths.model import run_model
+from workbench.paths.transforms import KPool, PageTable, Ragged, WithoutMinusInf
 
 K = 2048
 CALL = Call(width=65536)
@@ -51,6 +53,26 @@ def test_reference(name: str, dtype: torch.dtype) -> None:
     here = reference(replace(row, scores=scores.cuda()), K).indices
     assert here.is_cuda
     assert torch.equal(here.cpu(), reference(row, K).indices)
+
+
+@pytest.mark.parametrize("name", rows())
+def test_two_levels_and_transforms(name: str) -> None:
+    scores = rows()[name]
+    here, there = (two_level(one, K, blocks=700) for one in (scores, scores.cuda()))
+    for part in ("blocks", "positions", "selected", "lost"):
+        assert getattr(there, part).is_cuda
+        assert torch.equal(getattr(there, part).cpu(), getattr(here, part))
+    assert (there.bound, there.findings) == (here.bound, here.findings)
+    keys = block_amax(scores.cuda()).values
+    assert torch.equal(keys.cpu().view(torch.int32), block_amax(scores).values.view(torch.int32))
+    selection = here.selected.to(torch.int32)
+    table = torch.randperm(2000, generator=torch.Generator().manual_seed(5)).to(torch.int32)
+    for step in (PageTable(table, 64), Ragged(77), WithoutMinusInf(scores), KPool(4).then(PageTable(table, 256))):
+        length = scores.numel()
+        mapped = step.apply(selection.cuda(), length)
+        assert mapped.is_cuda
+        assert torch.equal(mapped.cpu(), step.apply(selection, length))
+        assert torch.equal(step.invert(mapped, length).cpu(), step.invert(step.apply(selection, length), length))
 
 
 @pytest.mark.parametrize("name", rows())
