@@ -81,6 +81,13 @@ def test_a_block_of_nan_keeps_nan_and_one_number_beats_it() -> None:
     assert math.isnan(block_amax(-scores.abs()).values[0])
 
 
+def test_a_strided_row_and_one_block() -> None:
+    row = torch.arange(80.0)
+    assert block_amax(row[::2]).values.tolist() == [14.0, 30.0, 46.0, 62.0, math.inf]
+    assert block_amax(row[:8]).values.tolist() == [math.inf]
+    assert row.tolist() == [*range(80)]
+
+
 def test_amax_refuses_what_the_kernel_does_not_take() -> None:
     for given_, words in (
         ((torch.zeros(8, dtype=torch.bfloat16),), "torch.bfloat16"),

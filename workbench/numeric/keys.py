@@ -21,7 +21,7 @@ _HALF_INF = 0x7C00
 KEY_BITS = 32  # of the exact ordered key
 
 
-def _signed_order(scores: torch.Tensor) -> torch.Tensor:
+def signed_keys(scores: torch.Tensor) -> torch.Tensor:
     """Bit patterns as signed integers in ascending order of the ordered key, int32 or int16."""
     bits = scores.contiguous().view(_BITS[scores.dtype])
     top = torch.iinfo(bits.dtype).max
@@ -34,7 +34,7 @@ def value_keys(scores: torch.Tensor) -> torch.Tensor:
     Args:
         scores: float32, float16 or bfloat16, any shape.
     """
-    keys = _signed_order(scores).to(torch.int32)
+    keys = signed_keys(scores).to(torch.int32)
     keys = torch.where(scores == 0, 0, keys)
     return torch.where(torch.isnan(scores), torch.iinfo(torch.int32).max, keys)
 

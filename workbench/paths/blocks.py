@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from workbench.errors import UsageError
-from workbench.numeric.keys import ordered_keys
+from workbench.numeric.keys import signed_keys
 from workbench.numeric.select import difference, exact_topk
 from workbench.paths.faults import Finding
 from workbench.paths.transforms import PageTable
@@ -95,8 +95,9 @@ def block_amax(scores: torch.Tensor, length: int | None = None, skip_up_to: int 
         return BlockKeys(scores.new_empty(0), skipped=count > 0)
     # The last block is +inf whatever it holds, so a partial one is never read.
     whole = scores[: (count - 1) * BLOCK].view(count - 1, BLOCK)
-    keys = torch.where(whole.isnan(), -1, ordered_keys(whole))
-    best = whole.gather(1, keys.argmax(1, keepdim=True)).flatten() if count > 1 else scores.new_empty(0)
+    lowest = torch.iinfo(torch.int32).min  # below -inf: no number has this key
+    keys = signed_keys(whole).masked_fill_(whole.isnan(), lowest).amax(1)
+    best = torch.where(keys < 0, keys ^ LARGEST, keys).view(torch.float32).masked_fill_(keys == lowest, torch.nan)
     return BlockKeys(torch.cat([best, best.new_full((1,), torch.inf)]))
 
 

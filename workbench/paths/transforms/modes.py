@@ -10,8 +10,8 @@ class Mode:
     """One way in which ops return a selection.
 
     Attributes:
-        name: as ops name it in ``workbench.paths.routing``. made: the transform. column: what one column holds, in Markdown.
-        seen: what the description rests on.
+        name: as ops name it in ``workbench.paths.routing``. made: the transform. column: what one
+            column holds, in Markdown. seen: what the description rests on.
     """
 
     name: str
