@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.runs.inspect import inspect_row as inspect
     from workbench.runs.report import Report
     from workbench.runs.run import run
+    from workbench.synthetic.make import make
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "Verdict",
     "WorkbenchError",
     "inspect",
+    "make",
     "open",
     "paths",
     "reference",
@@ -67,6 +69,7 @@ _HOMES = {
     "Verdict": "analysis.verdict",
     "WorkbenchError": "errors",
     "inspect": "runs.inspect:inspect_row",
+    "make": "synthetic.make",
     "open": "capture:open_capture",
     "reference": "analysis.reference",
     "route": "paths.routing",
