@@ -17,14 +17,10 @@ from workbench.paths.devices import DEVICES
 from workbench.paths.routing import OPS
 from workbench.paths.spec import Evidence, Variant
 from workbench.paths.transforms import MODES
+from workbench.synthetic.distributions import DISTRIBUTIONS
 
 ROOT = Path(__file__).parents[2]
-PAGES = (
-    ROOT / "docs" / "captures.md",
-    ROOT / "docs" / "paths.md",
-    ROOT / "docs" / "transforms.md",
-    ROOT / "captures" / "README.md",
-)
+PAGES = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "captures" / "README.md")
 REGION = re.compile(r"(<!-- table: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -144,6 +140,11 @@ def devices() -> str:
     )
 
 
+def distributions() -> str:
+    """Distributions that rows are made of."""
+    return _table(["name", "scores", "used by"], [(f"`{one.name}`", one.summary, one.source) for one in DISTRIBUTIONS])
+
+
 def samples() -> str:
     """What the samples break, as the analysis computes it for every path that takes the row."""
     lines = []
@@ -179,6 +180,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "call-fields": call_fields,
     "strings": strings,
     "paths": paths,
+    "distributions": distributions,
     "variants": variants,
     "ops": ops,
     "transforms": transforms,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,13 +58,13 @@ def make(
     ] = None,
     variant: Annotated[str, typer.Option(metavar="NAME", help="Of the path.", rich_help_panel=AGAINST)] = "stock",
     population: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="N|+N|-N",
-            help="Scores in the threshold bin; with a sign, over or under what the buffer holds.",
+            help="Scores in the threshold bin; with a sign, over or under what the buffer holds; +1 by default.",
             rich_help_panel=AGAINST,
         ),
-    ] = "+1",
+    ] = None,
     above: Annotated[
         int | None,
         typer.Option(
@@ -82,11 +82,13 @@ def make(
         ),
     ] = None,
     positions: Annotated[
-        Positions, typer.Option(help="Where the bin lies in the row.", rich_help_panel=AGAINST)
-    ] = Positions.SCATTERED,
+        Positions | None,
+        typer.Option(help="Where the bin lies in the row; scattered by default.", rich_help_panel=AGAINST),
+    ] = None,
     values: Annotated[
-        Values, typer.Option(help="How its scores run along the row.", rich_help_panel=AGAINST)
-    ] = Values.SHUFFLED,
+        Values | None,
+        typer.Option(help="How its scores run along the row; shuffled by default.", rich_help_panel=AGAINST),
+    ] = None,
     op: Annotated[str | None, typer.Option(metavar="OP", help="What the call is to say it was.")] = None,
     release: Annotated[str | None, typer.Option(metavar="RELEASE", help="As in vllm==0.26.0.")] = None,
     device: Annotated[str | None, typer.Option(metavar="DEVICE", help="As in h200.")] = None,
@@ -117,10 +119,10 @@ def make(
         release = str(parse_release(release, known.package if known else release.partition("==")[0]))
     if device is not None:
         device = get_device(device).name
-    recipe: dict[str, int | str | None] = {}
-    if path is not None:
-        recipe["population"] = _population(population, path, variant, k, positions)
-        recipe |= {"above": above, "cut_byte": cut_byte, "positions": positions.value, "values": values.value}
+    asked: dict[str, Any] = {"above": above, "cut_byte": cut_byte, "positions": positions, "values": values}
+    recipe = {name: getattr(value, "value", value) for name, value in asked.items() if value is not None}
+    if population is not None or path is not None:
+        recipe["population"] = _population(population or "+1", path, variant, k, positions)
     made = make_rows(
         distribution,
         path=path,
@@ -169,7 +171,7 @@ def _list(json: bool) -> int:
     return CLEAN
 
 
-def _population(text: str, path: str, variant: str, k: int | None, positions: Positions) -> int:
+def _population(text: str, path: str | None, variant: str, k: int | None, positions: Positions | None) -> int:
     """A population, as a number or over or under the buffer's room."""
     found = _POPULATION.fullmatch(text)
     if found is None:
@@ -177,17 +179,18 @@ def _population(text: str, path: str, variant: str, k: int | None, positions: Po
             f"--population {text!r} is no population; write 5000, or +1 for one more than the buffer holds"
         )
     sign, digits = found.groups()
-    if not sign:
+    if not sign or path is None:
         return int(digits)
     from workbench.synthetic.adversarial import room, usual_k
     from workbench.synthetic.make import as_variant
 
     spec = as_variant(path, variant)
-    return room(spec, usual_k(spec) if k is None else k, positions.value) + int(sign + digits)
+    clustered = positions is Positions.CLUSTERED
+    return room(spec, usual_k(spec) if k is None else k, clustered=clustered) + int(sign + digits)
 
 
 def _in_words(recipe: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in recipe.items() if value is not None)
+    return ", ".join(f"{name} {value}" for name, value in recipe.items())
 
 
 def _risks(made: list[Row], path: str, variant: str) -> list[Risk]:

@@ -51,7 +51,7 @@ def _cooperative(count: int) -> Path:
         releases="vllm 0.24.0 to 0.32.0",
         references=("vllm-project/vllm#43008", "vllm-project/vllm#53382"),
         key_bits=10,
-        buffer=Buffer("max(k, 1024)", ranks=ranks, leaves_unwritten=True),
+        buffer=Buffer("max(k, 1024)", whole_bin=True, ranks=ranks, leaves_unwritten=True),
         digits=BYTES,
         ks=KS,
         longer_than=COOPERATIVE_SHORT_UP_TO,

@@ -58,7 +58,7 @@ class Recipe:
             raise UsageError(f"unknown cut byte {self.cut_byte!r}; known: {listed(CUT_BYTES)}")
 
 
-def room(path: Path, k: int, positions: Positions = "scattered") -> int:
+def room(path: Path, k: int, *, clustered: bool = False) -> int:
     """How many scores of one bin a path's buffer holds; of clustered ones, what one block of a cluster stores.
 
     Raises:
@@ -68,8 +68,9 @@ def room(path: Path, k: int, positions: Positions = "scattered") -> int:
         raise UsageError(f"{path.name} buffers no coarse bin, so that no population can breach it")
     ranks = path.buffer.ranks
     slots = path.buffer.slots(k)
-    contiguous = ranks is not None and ranks.layout == "contiguous" and positions == "clustered"
-    return min(slots, ranks.capacity) if ranks is not None and contiguous else slots
+    if ranks is None or ranks.layout != "contiguous" or not clustered:
+        return slots
+    return min(slots, ranks.capacity)
 
 
 def usual_k(path: Path) -> int:
@@ -102,7 +103,9 @@ def make_adversarial(
     """
     recipe = recipe or Recipe()
     k = usual_k(path) if k is None else k
-    population = room(path, k, recipe.positions) + 1 if recipe.population is None else recipe.population
+    population = recipe.population
+    if population is None:
+        population = room(path, k, clustered=recipe.positions == "clustered") + 1
     above = max(0, k - population) if recipe.above is None else recipe.above
     shortest = max(_least_length(path, k), population + above)
     if length is None:
