@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# Not lazy: importing the room of the same name later would hide the function. It needs no torch.
+# Not lazy: importing the room of the same name later would hide the function. They need no torch.
+from workbench.export.front import export
 from workbench.paths.catalog import find_paths as paths
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.capture import open_capture as open
     from workbench.capture import write_capture as write
     from workbench.errors import CaptureError, UsageError, WorkbenchError
+    from workbench.export.writing import Exported
     from workbench.paths.arrival import Arrival
     from workbench.paths.routing import Route, route
     from workbench.paths.selection import Selection
@@ -32,6 +34,7 @@ __all__ = [
     "Call",
     "Capture",
     "CaptureError",
+    "Exported",
     "Inspection",
     "Report",
     "Risk",
@@ -42,6 +45,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "WorkbenchError",
+    "export",
     "inspect",
     "make",
     "open",
@@ -58,6 +62,7 @@ _HOMES = {
     "Call": "capture.row",
     "Capture": "capture",
     "CaptureError": "errors",
+    "Exported": "export.writing",
     "Inspection": "runs.inspect",
     "Report": "runs.report",
     "Risk": "analysis.risk",

@@ -28,6 +28,7 @@ TORCH_DTYPES = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
+    "int16": torch.int16,
     "int32": torch.int32,
     "int64": torch.int64,
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,17 +13,29 @@ import torch
 
 from workbench.capture.capture import Capture, CaptureInfo, check_memory_row
 from workbench.capture.foreign import INDEX_SUFFIX
-from workbench.capture.format import CALL_FIELDS, LOGITS, METADATA_KEY, STEPS, STRINGS, TOKENS, dump_strings
+from workbench.capture.format import (
+    CALL_FIELDS,
+    LOGITS,
+    METADATA_KEY,
+    STEPS,
+    STRINGS,
+    TENSORS,
+    TOKEN_TENSORS,
+    TOKENS,
+    dump_strings,
+)
 from workbench.capture.opening import open_capture
 from workbench.capture.row import Call, Row, bits, raw_bytes
+from workbench.capture.source import Source
 from workbench.capture.tokens import Token, Tokens, memory_tokens
 from workbench.capture.values import check_text, path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.targets import check_target, put_in_place
 
-_NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int32": "I32", "int64": "I64"}
-_SIZES = {"F32": 4, "BF16": 2, "F16": 2, "I32": 4, "I64": 8}
+_NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int16": "I16", "int32": "I32", "int64": "I64"}
+_SIZES = {"F32": 4, "BF16": 2, "F16": 2, "I16": 2, "I32": 4, "I64": 8}
 _INT32 = 2**31 - 1
+_FURTHER = (torch.int16, torch.int32, torch.int64)
 CURE = "allow overwriting"
 
 
@@ -39,6 +51,8 @@ def write_capture(
     source: str | None = None,
     tokens: Iterable[Token] | None = None,
     overwrite: bool = False,
+    tensors: Mapping[str, torch.Tensor] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> CaptureInfo:
     """Write rows to a capture file, with all that is known of their calls and their recorded selections.
 
@@ -54,6 +68,8 @@ def write_capture(
         tokens: what decoding chose, with or without LM-head rows (of one dtype and one vocabulary). By default those
             of the capture that is copied.
         overwrite: replace a file that is already there.
+        tensors, metadata: what else the file shall hold, under names that the format does not use; readers of captures
+            leave it alone. Tensors are int16, int32 or int64.
 
     Returns:
         What was written, as ``open_capture(path).info``.
@@ -74,6 +90,7 @@ def write_capture(
     check_target(target, file, overwrite=overwrite, cure=CURE)
     held = capture.tokens if tokens is None else memory_tokens(tokens, "tokens to write")
     plan = _plan(capture, given, capture.info.source if source is None else source, held)
+    plan = replace(plan, further=_further(tensors or {}), metadata=_metadata(metadata or {}))
     try:
         with put_in_place(target, file, overwrite=overwrite, cure=CURE) as temporary:
             with temporary.open("wb") as out:
@@ -98,10 +115,17 @@ class _Plan:
     strings: dict[str, str | None]
     source: str | None
     tokens: Tokens
+    further: dict[str, torch.Tensor] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def integers(self) -> dict[str, torch.Tensor]:
+        """The tensors that are written at once, further ones last."""
+        return {**self.ints, **self.further}
 
     def entries(self, rows: int) -> list[tuple[str, str, list[int]]]:
         """(name, dtype, shape) of every tensor in the order of the file."""
-        entries = [(name, _NAMES[str(ints.dtype)[6:]], list(ints.shape)) for name, ints in self.ints.items()]
+        entries = [(name, _NAMES[str(ints.dtype)[6:]], list(ints.shape)) for name, ints in self.integers.items()]
         if self.k_max is not None:
             entries.append(("indices", "I32", [rows, self.k_max]))
         if self.tokens.dtype is not None and self.tokens.vocab is not None:
@@ -111,7 +135,8 @@ class _Plan:
         return sorted(entries, key=lambda entry: -_SIZES[entry[1]])
 
     def header(self, rows: int) -> bytes:
-        content: dict[str, object] = {"__metadata__": {METADATA_KEY: dump_strings(self.strings, self.source)}}
+        metadata = {METADATA_KEY: dump_strings(self.strings, self.source), **self.metadata}
+        content: dict[str, object] = {"__metadata__": metadata}
         end = 0
         for name, dtype, shape in self.entries(rows):
             begin, count = end, 1
@@ -131,6 +156,24 @@ def _check_texts(strings: dict[str, str | None]) -> None:
                 check_text(value, name)
             except ValueError as error:
                 raise UsageError(str(error)) from None
+
+
+def _further(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors besides those of the format, checked."""
+    taken = {spec.name for spec in (*TENSORS, *TOKEN_TENSORS)} | set(CALL_FIELDS)
+    for name, tensor in tensors.items():
+        if name in taken:
+            raise UsageError(f"tensor {name!r} is the format's own; choose another name")
+        if tensor.dtype not in _FURTHER:
+            raise UsageError(f"tensor {name!r} is {tensor.dtype}; int16, int32 or int64 is needed")
+    return dict(tensors)
+
+
+def _metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    if METADATA_KEY in metadata:
+        raise UsageError(f"metadata {METADATA_KEY!r} is the format's own; choose another name")
+    _check_texts(dict(metadata))
+    return dict(metadata)
 
 
 def _plan(capture: Capture, given: dict[str, str | None], source: str | None, tokens: Tokens) -> _Plan:
@@ -232,7 +275,7 @@ def _parts(name: str, plan: _Plan, capture: Capture) -> Iterator[torch.Tensor]:
     elif name == "scores":
         yield from (row.scores for row in capture)
     else:
-        yield plan.ints[name]
+        yield plan.integers[name]
 
 
 def _put(out: BinaryIO, tensor: torch.Tensor) -> None:
@@ -276,8 +319,20 @@ def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> Cap
                     token.logits, written.logits
                 ):
                     raise CaptureError(f"token {at} reads back different; write it again", file=file)
+            _read_back_further(temporary, plan, file)
             return copy.info
     except CaptureError as error:
         if error.file in (file, capture.name):
             raise
         raise CaptureError(error.reason, file=file, tensor=error.tensor, row=error.row, call=error.call) from None
+
+
+def _read_back_further(temporary: Path, plan: _Plan, file: str) -> None:
+    source = Source(temporary)
+    try:
+        infos, metadata = source.header.tensors, source.header.metadata
+        same = all(_same(tensor.flatten(), source.tensor(infos[name])) for name, tensor in plan.further.items())
+        if not same or any(metadata.get(name) != text for name, text in plan.metadata.items()):
+            raise CaptureError("reads back different from what was written; write it again", file=file)
+    finally:
+        source.close()

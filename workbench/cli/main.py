@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from workbench.cli.app import app as app_command
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, guarded
+from workbench.cli.export import export
 from workbench.cli.info import info
 from workbench.cli.inspect import inspect
 from workbench.cli.make import make
@@ -87,7 +88,7 @@ def _help(command: Callable[..., int]) -> str:
     return "\n\n".join(text if text.startswith("workbench ") else text.replace("\n", " ") for text in paragraphs)
 
 
-for _command in (info, inspect, paths, route, run, make, app_command):
+for _command in (info, inspect, paths, route, run, make, export, app_command):
     app.command(help=_help(_command), epilog=EXIT_CODES)(_command)
 
 

@@ -1,0 +1,155 @@
+"""What a test of a row has to do to catch the loss: how often it calls, and an arrival order that loses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.analysis.risk import Risk
+from workbench.analysis.verdict import Verdict, judge
+from workbench.engines.base import Task
+from workbench.engines.model import ModelEngine
+from workbench.errors import UsageError
+from workbench.export.fixture import MOST_CALLS
+from workbench.paths.arrival import Arrival
+from workbench.paths.catalog import get_path
+from workbench.paths.selection import UNWRITTEN, Selection
+from workbench.paths.spec import Path, Variant
+from workbench.runs.case import Case
+from workbench.words import listed
+
+MISSED, MISSED_WORDS = 1e-6, "1e-6"  # the probability with which a test may miss a selector that loses
+_DIGITS = 10**6  # p_clean is kept with six digits, rounded up, so that machines agree on it
+_TRIES = 64
+LOSES = ("invalid", "lossy")
+
+
+@dataclass(frozen=True)
+class Losing:
+    """A row on a path that loses some of its winners.
+
+    Attributes:
+        case, path, variant, risk: the row and its risk there.
+        p_clean: at most so likely does a random order lose nothing. repeats: calls that a test makes.
+        order: an arrival order that loses; verdict: of the model under it.
+    """
+
+    case: Case
+    path: Path
+    variant: Variant
+    risk: Risk
+    p_clean: float
+    repeats: int
+    order: Arrival
+    verdict: Verdict
+
+    @property
+    def named(self) -> str:
+        """The path and its variant, as in ``vllm.filtered (stock)``."""
+        return f"{self.path.name} ({self.variant.name})"
+
+    def select(self, order: Arrival, variant: Variant | None = None) -> Selection:
+        """What the model of the path, or of another of its variants, returns under an arrival order."""
+        return _select(self.case, self.path, variant or self.variant, order)
+
+    def exact_variants(self) -> Iterator[Variant]:
+        """The variants of the path that take the row, are modelled and claim to lose nothing of it."""
+        for variant in self.path.variants:
+            if variant.lossless and not self.case.profile.nan and not _refusals(self.case, self.path, variant):
+                yield variant
+
+
+def calls_needed(p_clean: float) -> float:
+    """Calls after which so many clean ones in a row are less likely than ``MISSED``; infinite where all are clean.
+
+    Assumes that every call has a uniformly random arrival order of its own.
+    """
+    if p_clean <= 0:
+        return 1
+    return math.inf if p_clean >= 1 else max(1, math.ceil(math.log(MISSED) / math.log(p_clean)))
+
+
+def chosen_path(case: Case, path: str | None, variant: str | None) -> tuple[Path, Variant]:
+    """The path and variant that a test is about: those named, else those that the op takes.
+
+    Raises:
+        UsageError: none is named and none is reached, or there is no such path or variant.
+    """
+    taken = case.route
+    if path is None:
+        if case.unrouted or taken is None or taken.path is None:
+            raise UsageError(
+                f"{case.unrouted}; give op, release and device, or name the path (--path, as in vllm.filtered)"
+            )
+        path = taken.path
+    chosen = get_path(path)
+    if variant is None:
+        variant = taken.variant if taken is not None and taken.path == path and taken.variant else "stock"
+    known = [one.name for one in chosen.variants]
+    if variant not in known:
+        raise UsageError(f"{chosen.name} has no variant {variant!r}; it has {listed(known)}")
+    return chosen, chosen.variant(variant)
+
+
+def losing(case: Case, path: Path, variant: Variant) -> Losing:
+    """What a test of a row on a path has to do.
+
+    Raises:
+        UsageError: no test can catch a loss there; the message says why.
+    """
+    found = case.risk(path, variant)
+    named = f"{path.name} ({variant.name})"
+    reasons = list(found.refused) or _refusals(case, path, variant)
+    if reasons:
+        raise UsageError(f"{named} does not take this row, so that no test can be checked: {'; '.join(reasons)}")
+    if found.level is None:
+        raise UsageError(f"the risk of this row on {named} is not known, so that no test can be checked: {found.note}")
+    if found.level == "safe":
+        why = "its threshold bin overflows, but with equal scores only" if found.breach and found.buffered else ""
+        raise UsageError(
+            f"{named} loses nothing of this row, whatever the arrival order: there is nothing for a test to catch"
+            + (f" ({why})" if why else "")
+        )
+    least = 0 if found.level == "certain" else 1  # a probability can be too small for a float
+    p_clean = max(least, math.ceil((found.p_clean or 0.0) * _DIGITS)) / _DIGITS
+    calls = calls_needed(p_clean)
+    if calls > MOST_CALLS:
+        rare = "hardly any random arrival order loses" if calls == math.inf else f"a test would need {calls} calls"
+        raise UsageError(
+            f"{named} loses too seldom on this row: {rare} (p_clean {found.p_clean:.9g}), and {MOST_CALLS} are the "
+            "most; shrink the row first (workbench shrink), or choose one that is certain to lose"
+        )
+    order, verdict = _losing_order(case, path, variant, int(calls), named)
+    return Losing(case, path, variant, found, p_clean, int(calls), order, verdict)
+
+
+def random_order(path: Path, seed: int) -> Arrival:
+    """The random arrival order of a seed, in the path's own unit."""
+    return Arrival("random", path.arrival_unit, seed)
+
+
+def _losing_order(case: Case, path: Path, variant: Variant, calls: int, named: str) -> tuple[Arrival, Verdict]:
+    """The first order that loses: by position, which no random generator decides, else by seed."""
+    unit = path.arrival_unit
+    orders = [Arrival("index", unit), Arrival("reverse", unit)]
+    orders += [random_order(path, seed) for seed in range(max(calls, _TRIES))]
+    for order in orders:
+        verdict = judge(case.row.valid, case.exact.indices, _select(case, path, variant, order).indices, UNWRITTEN)
+        if verdict.kind in LOSES:
+            return order, verdict
+    raise UsageError(
+        f"the model of {named} lost nothing in {len(orders)} arrival orders, so that no test can be checked"
+    )
+
+
+def _task(case: Case, path: Path, variant: Variant, order: Arrival) -> Task:
+    return Task(case.row, case.k, order, path, variant.name, case.profile)
+
+
+def _refusals(case: Case, path: Path, variant: Variant) -> list[str]:
+    return ModelEngine().refusals(_task(case, path, variant, Arrival()))
+
+
+def _select(case: Case, path: Path, variant: Variant, order: Arrival) -> Selection:
+    return ModelEngine().select(_task(case, path, variant, order))

@@ -1,0 +1,263 @@
+"""A row written as files: worked out, written to a folder of their own, proved there, then given their names."""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import os
+import re
+import secrets
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from workbench.analysis.verdict import judge
+from workbench.capture.row import Row
+from workbench.capture.values import path_text, shown
+from workbench.capture.write import check_target, publish
+from workbench.errors import CaptureError, UsageError
+from workbench.export import trace
+from workbench.export.fixture import Fixture, digest_of, expected_values, write_fixture
+from workbench.export.launch import chosen_op, find_launch
+from workbench.export.losing import LOSES, Losing, chosen_path, losing
+from workbench.export.proof import Selector, prove, run_source
+from workbench.export.provenance import anonymous
+from workbench.export.render import CALLABLE, reason, render_op, render_pytest, slug
+from workbench.paths.selection import UNWRITTEN
+from workbench.runs.case import Case
+from workbench.words import listed
+
+STYLES = ("pytest", "vllm", "sglang", "flashinfer-trace")
+_ENDING = ".safetensors"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        files: all files, the fixture first. unchanged: those of them that were there already with the same content.
+        style, path, variant: as asked or found. risk, p_clean, repeats, missing: as in the fixture.
+        why: the reason for so many repeats, in a sentence. proved: what the test was run on before it was written.
+        run: the command that runs it; empty where there is none.
+    """
+
+    files: tuple[Path, ...]
+    unchanged: tuple[Path, ...]
+    style: str
+    path: str
+    variant: str
+    risk: str
+    p_clean: float
+    repeats: int
+    missing: int
+    why: str
+    proved: tuple[str, ...]
+    run: str
+
+    @property
+    def fixture(self) -> Path:
+        """The fixture file."""
+        return self.files[0]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Files by their path within the folder, the fixture's first; ``prove`` runs the test that lies in a folder."""
+
+    fixture: str
+    texts: dict[str, str]
+    prove: Callable[[Path], tuple[str, ...]]
+    run: str = ""
+    lines: tuple[str, ...] = ()  # files of ``texts`` whose line is added to what is there
+
+
+def export_row(
+    row: Row,
+    *,
+    to: str | os.PathLike[str],
+    style: str,
+    path: str | None,
+    variant: str | None,
+    op: str | None,
+    release: str | None,
+    device: str | None,
+    k: int | None,
+    selector: str | None,
+    name: str | None,
+    source: str | None,
+    overwrite: bool,
+) -> Exported:
+    """As ``workbench.export.front.export``."""
+    if style not in STYLES:
+        raise UsageError(f"unknown style {style!r}; the styles are {listed(STYLES)}")
+    if selector is not None and style != "pytest":
+        raise UsageError(f"the style {style} tests an op; a selector is for the style pytest")
+    if name is not None and not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a fixture; letters, digits and ._=+- are, 100 at most")
+    case = Case(row, op, release, device, k)
+    loss = losing(case, *chosen_path(case, path, variant))
+    fixture = make_fixture(loss)
+    stem = name or fixture.name
+    plan = (
+        _trace(loss, fixture, stem) if style == "flashinfer-trace" else _test(loss, fixture, stem, style, op, selector)
+    )
+    with _folder(to) as (folder, staging):
+        fixture_at = staging / plan.fixture
+        fixture_at.parent.mkdir(parents=True, exist_ok=True)
+        write_fixture(fixture_at, fixture, source)
+        for file, text in plan.texts.items():
+            (staging / file).parent.mkdir(parents=True, exist_ok=True)
+            before = _lines_there(folder / file, text) if file in plan.lines else ""
+            (staging / file).write_text(before + text, encoding="utf-8", newline="\n")
+        proved = plan.prove(staging)
+        files = [plan.fixture, *plan.texts]
+        unchanged = _publish(staging, folder, files, overwrite, plan.lines)
+    return Exported(
+        files=tuple(folder / file for file in files),
+        unchanged=tuple(folder / file for file in unchanged),
+        style=style,
+        path=loss.path.name,
+        variant=loss.variant.name,
+        risk=fixture.risk,
+        p_clean=fixture.p_clean,
+        repeats=fixture.repeats,
+        missing=fixture.missing,
+        why=reason(fixture),
+        proved=proved,
+        run=f"python -m pytest {shlex.quote(str(folder / next(iter(plan.texts))))}"
+        if style != "flashinfer-trace"
+        else "",
+    )
+
+
+def make_fixture(loss: Losing) -> Fixture:
+    """The fixture of a row on a path that loses some of its winners."""
+    case = loss.case
+    scores = case.row.valid.detach().cpu().clone()
+    call = anonymous(replace(case.row.call, k=case.k, op=case.op, release=case.release, device=case.device))
+    if case.k > scores.numel():  # a capture's k is at most its row's width
+        call = replace(call, width=call.width or case.row.scores.numel())
+    return Fixture(
+        row=Row(scores, scores.numel(), call=call),
+        k=case.k,
+        expected=expected_values(scores, case.k),
+        path=loss.path.name,
+        variant=loss.variant.name,
+        risk=loss.risk.level or "",
+        p_clean=loss.p_clean,
+        repeats=loss.repeats,
+        order=loss.order,
+        missing=loss.verdict.missing,
+        start=case.row.start,
+        digest=digest_of(scores, case.k),
+    )
+
+
+def _test(loss: Losing, fixture: Fixture, stem: str, style: str, op: str | None, selector: str | None) -> _Plan:
+    file = stem + _ENDING
+    if style == "pytest":
+        text, rows = render_pytest(loss, fixture, file, selector, stem), None
+        test = f"test_{slug(stem)}.py"
+    else:
+        takes = tuple(one for one in CALLABLE if one.startswith(f"{style}."))
+        launch = find_launch(loss.case, loss.path, chosen_op(loss.case, loss.path, op, takes))
+        text, rows = render_op(loss, fixture, file, launch, stem), 1
+        test = f"test_{slug(stem)}_{style}.py"
+    return _Plan(file, {test: text}, lambda folder: prove(loss, run_source(text, folder / test, rows)))
+
+
+def _trace(loss: Losing, fixture: Fixture, stem: str) -> _Plan:
+    name = trace.definition_name(fixture)
+    blob = f"blob/workloads/{trace.OP_TYPE}/{name}/{stem}{_ENDING}"
+    lines = f"workloads/{trace.OP_TYPE}/{name}.jsonl"
+    texts = {
+        f"definitions/{trace.OP_TYPE}/{name}.json": trace.definition(fixture),
+        lines: trace.workload(fixture, blob),
+    }
+
+    def proved(folder: Path) -> tuple[str, ...]:
+        names: dict[str, object] = {}
+        exec(trace.reference_source(fixture), names)
+        row = fixture.row
+
+        def test(select: Selector) -> None:
+            verdict = judge(row.valid, loss.case.exact.indices.cpu(), select().cpu(), UNWRITTEN)
+            assert verdict.kind not in LOSES, f"{verdict.missing} missing"
+
+        test(lambda: names["run"](row.scores[None], torch.tensor([row.length]))[0])  # type: ignore[operator]
+        return ("the definition's reference loses nothing", *prove(loss, test))
+
+    return _Plan(blob, texts, proved, lines=(lines,))
+
+
+@contextlib.contextmanager
+def _folder(to: str | os.PathLike[str]) -> Iterator[tuple[Path, Path]]:
+    """The folder, made where it is not there, and one within it for files that are not finished."""
+    folder = Path(path_text(to))
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    staging = folder / f".workbench-export-{secrets.token_hex(6)}"
+    try:
+        staging.mkdir(parents=True)
+        yield folder, staging
+    except OSError as error:
+        raise CaptureError(f"cannot be written: {error.strerror or error}", file=shown(folder)) from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        with contextlib.suppress(OSError):  # those that are not empty stay
+            for one in made:
+                one.rmdir()
+
+
+def _lines_there(target: Path, line: str) -> str:
+    """The lines of a file besides this one, which it may hold already."""
+    if not target.exists():
+        return ""
+    try:
+        there = target.read_text(encoding="utf-8")
+    except ValueError:
+        raise UsageError(f"{shown(target)}: not a file of JSON lines; choose another folder") from None
+    kept = [one for one in there.splitlines(keepends=True) if one.strip() and one.rstrip("\n") != line.rstrip("\n")]
+    return "".join(one if one.endswith("\n") else f"{one}\n" for one in kept)
+
+
+def _publish(staging: Path, folder: Path, files: list[str], overwrite: bool, lines: tuple[str, ...]) -> list[str]:
+    """Give all files their names, or none; those that are there with the same content stay."""
+    unchanged = [file for file in files if _same(staging / file, folder / file)]
+    due = [file for file in files if file not in unchanged]
+    for file in due:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        _refuse_other(folder / file, overwrite or file in lines)
+    made: list[Path] = []
+    try:
+        for file in due:
+            new = not (folder / file).exists()
+            publish(staging / file, folder / file, shown(folder / file), overwrite or file in lines)
+            if new:
+                made.append(folder / file)
+    except BaseException:
+        for target in made:
+            target.unlink(missing_ok=True)
+        raise
+    return unchanged
+
+
+def _refuse_other(target: Path, overwrite: bool) -> None:
+    try:
+        check_target(target, shown(target), overwrite)
+    except UsageError as error:
+        if target.is_file():
+            raise UsageError(
+                f"{shown(target)}: the file is there already with other content; choose another folder or name, or "
+                "allow overwriting (--overwrite)"
+            ) from None
+        raise error
+
+
+def _same(one: Path, other: Path) -> bool:
+    return other.is_file() and filecmp.cmp(one, other, shallow=False)
