@@ -168,7 +168,7 @@ def _test(loss: Losing, fixture: Fixture, stem: str, style: str, op: str | None,
         takes = tuple(one for one in CALLABLE if one.startswith(f"{style}."))
         launch = find_launch(loss.case, loss.path, chosen_op(loss.case, loss.path, op, takes))
         text, rows = render_op(loss, fixture, file, launch, stem), 1
-        test = f"test_{slug(stem)}_{style}.py"
+        test = f"test_{slug(stem)}_{slug(launch.op)}.py"
     return _Plan(file, {test: text}, lambda folder: prove(loss, run_source(text, folder / test, rows)))
 
 

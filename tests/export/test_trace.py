@@ -1,0 +1,127 @@
+"""The FlashInfer-Trace style: the schema's facts, and the library itself where it can be installed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import workbench as wb
+from tests.export.conftest import hot, row
+from workbench.capture import Row
+from workbench.numeric.select import exact_topk
+
+
+def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    (definition,) = (folder / "definitions" / "topk").glob("*.json")
+    (lines,) = (folder / "workloads" / "topk").glob("*.jsonl")
+    assert definition.stem == lines.stem
+    return json.loads(definition.read_text()), [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def test_a_definition_and_a_workload_whose_scores_are_kept(broken: Row, tmp_path: Path) -> None:
+    done = wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    definition, (trace,) = read(tmp_path)
+    assert (definition["name"], definition["op_type"]) == ("topk_fp32_k2048", "topk")
+    assert definition["axes"]["k"] == {"type": "const", "value": 2048, "description": "winners wanted"}
+    assert {axis["type"] for axis in definition["axes"].values()} == {"const", "var"}
+    assert list(definition["inputs"]) == ["scores", "lengths"]
+    for tensor in (definition["inputs"] | definition["outputs"]).values():
+        assert set(tensor["shape"]) <= set(definition["axes"])
+    assert not set(definition["inputs"]) & set(definition["outputs"])
+    assert (trace["definition"], trace["solution"], trace["evaluation"]) == (definition["name"], None, None)
+    work = trace["workload"]
+    assert work["axes"] == {"rows": 1, "width": 20_000}
+    for name, given in work["inputs"].items():
+        assert given["type"] == "safetensors"
+        held = load_file(tmp_path / given["path"])[given["tensor_key"]]
+        wanted = [{"rows": 1, "width": 20_000}[axis] for axis in definition["inputs"][name]["shape"]]
+        assert list(held.shape) == wanted
+        assert str(held.dtype)[6:] == definition["inputs"][name]["dtype"]
+    assert torch.equal(load_file(done.fixture)["scores"][0], broken.scores)
+    assert done.run == ""
+    assert done.proved[0] == "the definition's reference loses nothing"
+
+
+def test_the_reference_is_exact_for_several_rows_ties_and_short_ones(broken: Row, tmp_path: Path) -> None:
+    wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    source = read(tmp_path)[0]["reference"]
+    assert [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)] == ["run"]
+    names: dict[str, Any] = {}
+    exec(source, names)
+    scores = torch.stack([broken.scores, torch.zeros(20_000), torch.full((20_000,), torch.nan)])
+    found = names["run"](scores, torch.tensor([20_000, 3000, 5], dtype=torch.int32))
+    assert (found.shape, found.dtype) == ((3, 2048), torch.int32)
+    for one, length, indices in zip(scores, (20_000, 3000, 5), found, strict=True):
+        best = exact_topk(one[:length], 2048)
+        assert indices[: best.numel()].tolist() == best.tolist()
+        assert bool((indices[best.numel() :] == -1).all())
+
+
+def test_workloads_gather_in_one_file(tmp_path: Path) -> None:
+    for count in (5000, 6000, 5000):
+        wb.export(row(hot(count)), to=tmp_path, style="flashinfer-trace")
+    wb.export(row(hot(5000), k=512), to=tmp_path / "other", style="flashinfer-trace")
+    _, traces = read(tmp_path)
+    assert len(traces) == 2
+    assert len({trace["workload"]["uuid"] for trace in traces}) == 2
+    assert read(tmp_path / "other")[0]["name"] == "topk_fp32_k512"
+
+
+def test_lines_of_others_stay(broken: Row, tmp_path: Path) -> None:
+    lines = tmp_path / "workloads" / "topk" / "topk_fp32_k2048.jsonl"
+    lines.parent.mkdir(parents=True)
+    lines.write_text('{"definition": "topk_fp32_k2048"}')
+    done = wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    before = lines.read_text()
+    assert before.startswith('{"definition": "topk_fp32_k2048"}\n{')
+    assert wb.export(broken, to=tmp_path, style="flashinfer-trace").unchanged == done.files
+    assert lines.read_text() == before
+    lines.write_bytes(b"\xff")
+    with pytest.raises(wb.UsageError, match="not a file of JSON lines"):
+        wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    assert lines.read_bytes() == b"\xff"
+
+
+# The package imports CUDA libraries at its root, which its data layer does not need: only the latter is installed.
+READS = """
+import sys, types
+from pathlib import Path
+root = types.ModuleType("flashinfer_bench")
+root.__path__ = [str(Path(sys.argv[1]) / "flashinfer_bench")]
+bench = types.ModuleType("flashinfer_bench.bench")
+bench.__path__ = [root.__path__[0] + "/bench"]
+sys.modules |= {"flashinfer_bench": root, "flashinfer_bench.bench": bench}
+from flashinfer_bench.data import Definition, TraceSet
+held = TraceSet.from_path(sys.argv[2])
+(definition,) = held.definitions.values()
+(trace,) = held.workloads[definition.name]
+assert isinstance(definition, Definition) and trace.is_workload_trace()
+assert definition.get_input_shapes(trace.workload.axes) in ([[1, 20000], [1]], {"scores": [1, 20000], "lengths": [1]})
+print(definition.name, len(held.traces))
+"""
+
+
+@pytest.mark.slow
+def test_flashinfer_bench_reads_it(broken: Row, tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages)]
+    subprocess.run([*install, "--no-deps", "flashinfer-bench==0.1.2"], check=True)
+    subprocess.run([*install, "pydantic>=2"], check=True)
+    wb.export(broken, to=tmp_path / "set", style="flashinfer-trace")
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, sys.argv[1])\n{READS}",
+        packages,
+        tmp_path / "set",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "topk_fp32_k2048 0\n", done.stderr
