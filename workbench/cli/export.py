@@ -98,11 +98,16 @@ def _document(done: Exported) -> dict[str, object]:
 def _print(done: Exported, notes: list[str]) -> None:
     new = len(done.files) - len(done.unchanged)
     say(f"Wrote {counted(new, 'file')}." if new else "Nothing to write: the files are there already.", "bold")
-    lines(f"{one}{' (as it was)' if one in done.unchanged else ''}" for one in done.files)
+    for one in done.files:
+        say(f"  {one}{' (as it was)' if one in done.unchanged else ''}")
     lines((f"note: {note}" for note in notes), indent="")
-    said: list[tuple[str, object]] = [
-        ("loses", f"{done.path} ({done.variant}), {done.risk}; {done.missing} missing under one arrival order"),
-        ("calls", f"{done.repeats}. {done.why}"),
-        ("proved", ", ".join(done.proved)),
-    ]
-    facts([*said, ("run", done.run)] if done.run else said)
+    facts(
+        [
+            ("loses", f"{done.path} ({done.variant}), {done.risk}; {done.missing} missing under one arrival order"),
+            ("calls", f"{done.repeats}. {done.why}"),
+            ("proved", ", ".join(done.proved)),
+        ]
+    )
+    if done.run:
+        say("Run it with:")
+        say(f"  {done.run}")
