@@ -102,7 +102,7 @@ def losing(case: Case, path: Path, variant: Variant) -> Losing:
     named = f"{path.name} ({variant.name})"
     reasons = list(found.refused) or _refusals(case, path, variant)
     if reasons:
-        raise UsageError(f"{named} does not take this row, so that no test can be checked: {'; '.join(reasons)}")
+        raise UsageError(f"{named} is not run on this row, so that no test can be checked: {'; '.join(reasons)}")
     if found.level is None:
         raise UsageError(f"the risk of this row on {named} is not known, so that no test can be checked: {found.note}")
     if found.level == "safe":
