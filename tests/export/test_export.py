@@ -235,7 +235,7 @@ def test_other_content_is_kept_unless_overwriting_is_allowed(broken: Row, tmp_pa
     made = done.files[1].read_text()
     done.files[1].write_text("mine")
     done.fixture.unlink()
-    with pytest.raises(UsageError, match="there already with other content"):
+    with pytest.raises(UsageError, match="there already; choose another name or allow overwriting"):
         wb.export(broken, to=tmp_path)
     assert files(tmp_path) == [done.files[1].name]
     assert done.files[1].read_text() == "mine"
@@ -246,15 +246,15 @@ def test_other_content_is_kept_unless_overwriting_is_allowed(broken: Row, tmp_pa
 def test_nothing_is_left_where_the_second_file_cannot_be_written(
     broken: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, made = writing.publish, []
+    real, made = writing.put_in_place, []
 
-    def fail(*args: object) -> None:
+    def fail(*args: object, **more: object) -> object:
         if made:
             raise OSError(28, "No space left on device")
         made.append(args)
-        real(*args)  # type: ignore[arg-type]
+        return real(*args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(writing, "publish", fail)
+    monkeypatch.setattr(writing, "put_in_place", fail)
     with pytest.raises(CaptureError, match="No space left"):
         wb.export(broken, to=tmp_path / "out")
     assert files(tmp_path) == []

@@ -18,10 +18,9 @@ import torch
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Row
 from workbench.capture.values import path_text, shown
-from workbench.capture.write import check_target, publish
 from workbench.errors import CaptureError, UsageError
 from workbench.export import trace
-from workbench.export.fixture import Fixture, digest_of, expected_values, write_fixture
+from workbench.export.fixture import Fixture, expected_values, write_fixture
 from workbench.export.launch import chosen_op, find_launch
 from workbench.export.losing import LOSES, Losing, chosen_path, losing
 from workbench.export.proof import Selector, prove, run_source
@@ -29,9 +28,11 @@ from workbench.export.provenance import anonymous
 from workbench.export.render import CALLABLE, reason, render_op, render_pytest, slug
 from workbench.paths.selection import UNWRITTEN
 from workbench.runs.case import Case
+from workbench.targets import check_target, put_in_place
 from workbench.words import listed
 
 STYLES = ("pytest", "vllm", "sglang", "flashinfer-trace")
+_CURE = "allow overwriting (--overwrite)"
 _ENDING = ".safetensors"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
 
@@ -143,8 +144,9 @@ def make_fixture(loss: Losing) -> Fixture:
     call = anonymous(replace(case.row.call, k=case.k, op=case.op, release=case.release, device=case.device))
     if case.k > scores.numel():  # a capture's k is at most its row's width
         call = replace(call, width=call.width or case.row.scores.numel())
+    row = Row(scores, scores.numel(), call=call)
     return Fixture(
-        row=Row(scores, scores.numel(), call=call),
+        row=row,
         k=case.k,
         expected=expected_values(scores, case.k),
         path=loss.path.name,
@@ -155,7 +157,7 @@ def make_fixture(loss: Losing) -> Fixture:
         order=loss.order,
         missing=loss.verdict.missing,
         start=case.row.start,
-        digest=digest_of(scores, case.k),
+        digest=row.digest,
     )
 
 
@@ -232,12 +234,14 @@ def _publish(staging: Path, folder: Path, files: list[str], overwrite: bool, lin
     due = [file for file in files if file not in unchanged]
     for file in due:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        _refuse_other(folder / file, overwrite or file in lines)
+        check_target(folder / file, shown(folder / file), overwrite=overwrite or file in lines, cure=_CURE)
     made: list[Path] = []
     try:
         for file in due:
             new = not (folder / file).exists()
-            publish(staging / file, folder / file, shown(folder / file), overwrite or file in lines)
+            replaces = overwrite or file in lines
+            with put_in_place(folder / file, shown(folder / file), overwrite=replaces, cure=_CURE) as empty:
+                (staging / file).replace(empty)
             if new:
                 made.append(folder / file)
     except BaseException:
@@ -245,18 +249,6 @@ def _publish(staging: Path, folder: Path, files: list[str], overwrite: bool, lin
             target.unlink(missing_ok=True)
         raise
     return unchanged
-
-
-def _refuse_other(target: Path, overwrite: bool) -> None:
-    try:
-        check_target(target, shown(target), overwrite)
-    except UsageError as error:
-        if target.is_file():
-            raise UsageError(
-                f"{shown(target)}: the file is there already with other content; choose another folder or name, or "
-                "allow overwriting (--overwrite)"
-            ) from None
-        raise error
 
 
 def _same(one: Path, other: Path) -> bool:
