@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from workbench.errors import CaptureError, UsageError, WorkbenchError
     from workbench.export.writing import Exported
     from workbench.paths.arrival import Arrival
+    from workbench.paths.conditions import Setup
+    from workbench.paths.plan import Plan, plan_topk_v2
     from workbench.paths.routing import Route, route
     from workbench.paths.selection import Selection
     from workbench.runs.inspect import Inspection
@@ -36,11 +38,13 @@ __all__ = [
     "CaptureError",
     "Exported",
     "Inspection",
+    "Plan",
     "Report",
     "Risk",
     "Route",
     "Row",
     "Selection",
+    "Setup",
     "Token",
     "UsageError",
     "Verdict",
@@ -50,6 +54,7 @@ __all__ = [
     "make",
     "open",
     "paths",
+    "plan_topk_v2",
     "reference",
     "route",
     "run",
@@ -64,11 +69,13 @@ _HOMES = {
     "CaptureError": "errors",
     "Exported": "export.writing",
     "Inspection": "runs.inspect",
+    "Plan": "paths.plan",
     "Report": "runs.report",
     "Risk": "analysis.risk",
     "Route": "paths.routing",
     "Row": "capture.row",
     "Selection": "paths.selection",
+    "Setup": "paths.conditions",
     "Token": "capture",
     "UsageError": "errors",
     "Verdict": "analysis.verdict",
@@ -76,6 +83,7 @@ _HOMES = {
     "inspect": "runs.inspect:inspect_row",
     "make": "synthetic.make",
     "open": "capture:open_capture",
+    "plan_topk_v2": "paths.plan",
     "reference": "analysis.reference",
     "route": "paths.routing",
     "run": "runs.run",

@@ -138,17 +138,18 @@ def test_tensors_of_several_dtypes_are_routed_by_their_own(cli_json: CliJson, tm
 
 V2 = ("--op", "sglang.topk_transform_paged_v2", "--release", "sglang==0.5.21", "--device", "h200")
 WIDE = 200_000
+LONG = 80_000  # the plan's threshold for 31 rows is 65536 or 98304
 
 
 def planned(rows: int, held: int) -> list[Row]:
     """Rows of one call, as many as held: the first two long, the others short."""
     call = Call(k=2048, rows=rows, width=WIDE, stride=WIDE)
     scores = torch.zeros(1).expand(WIDE).clone()
-    return [Row(scores, WIDE if at < 2 else 3000, call=call) for at in range(held)]
+    return [Row(scores, LONG if at < 2 else 3000, call=call) for at in range(held)]
 
 
 def test_a_plan_that_counts_all_rows_is_unknown_without_them(cli: Cli, cli_json: CliJson) -> None:
-    described = (*V2, "--k", 2048, "--length", WIDE, "--width", WIDE, "--stride", WIDE, "--rows")
+    described = (*V2, "--k", 2048, "--length", LONG, "--width", WIDE, "--stride", WIDE, "--rows")
     assert "sglang.v2_cluster_8 (stock)" in cli("route", *described, 30).stdout
     result = cli("route", *described, 31)
     assert result.exit_code == 0
@@ -173,7 +174,56 @@ def test_a_capture_of_all_rows_tells_the_plan(cli: Cli, cli_json: CliJson, tmp_p
         assert "the lengths of all rows of the call" in " ".join(cli(*args).stdout.split())
     write_capture(tmp_path / "some.safetensors", planned(31, 30))
     _, document = cli_json("route", tmp_path / "some.safetensors", *V2)
-    assert {route["path"] for route in document["routes"]} == {None}
+    paths = [route["path"] for route in document["routes"]]
+    assert paths == [None] * 2 + ["sglang.v2_register"] * 28  # no cluster takes so short a row
+
+
+def test_the_plan_is_shown_and_its_static_threshold_taken(cli: Cli, cli_json: CliJson) -> None:
+    described = (*V2, "--k", 2048, "--length", 40_000, "--width", WIDE, "--stride", WIDE, "--rows")
+    few = cli("route", *described, 30).stdout
+    assert "The call's plan: not written: 30 rows are at most the 30 resident clusters" in few
+    assert "written, with a threshold that is unknown" in " ".join(cli("route", *described, 31).stdout.split())
+    static = cli("route", *described, 31, "--static-threshold", 0)
+    assert "sglang.v2_cluster_8" in static.stdout
+    assert "The call's plan: written, threshold 32768 by static threshold 0, raised to 32768" in static.stdout
+    _, document = cli_json("route", *described, 31, "--static-threshold", 39_999)
+    assert document["routes"][0]["plan"] == {
+        "written": True,
+        "threshold": 39_999,
+        "rows": None,
+        "why": "static threshold 39999",
+    }
+    assert cli("route", *described, 31, "--static-threshold", -2).exit_code == 2
+
+
+def test_what_an_engine_was_set_up_with_is_taken(cli: Cli) -> None:
+    call = ("--device", "h200", "--k", 2048, "--length", 20000, "--rows", 8, "--width", 20480, "--stride", 20480)
+    indexer = ("--op", "vllm.sparse_indexer_topk", "--release", "vllm==0.32.0", *call)
+    assert "calls vllm.cooperative_topk" in cli("route", *indexer).stdout
+    assert "vllm.per_row (stock)" in cli("route", *indexer, "--backend", "per_row").stdout
+    refused = " ".join(cli("route", *indexer, "--backend", "deep_select").stdout.split())
+    assert "refused: deep_select was asked for, and the engine raises: it needs compute capability 10" in refused
+    dsa = ("--op", "sglang.dsa_topk_transform", "--release", "sglang==0.5.21", *call)
+    assert "unknown: it depends on layout; give --layout" in cli("route", *dsa).stdout
+    assert "sglang.v2_streaming (stock)" in cli("route", *dsa, "--layout", "paged").stdout
+    assert "sglang.fast_topk (stock)" in cli("route", *dsa, "--layout", "paged", "--no-topk-v2").stdout
+    assert "torch.topk (stock)" in cli("route", *dsa, "--backend", "torch", "--unfused").stdout
+    rocm = ("--op", "sglang.fast_topk_v2", "--release", "sglang-kernel==0.4.6", *call, "--device", "mi300x")
+    assert "nothing that can be given tells" in " ".join(cli("route", *rocm).stdout.split())
+    idle = cli("route", *rocm, "--layout", "paged")
+    assert (idle.exit_code, idle.stdout) == (2, "")
+    assert "sglang.fast_topk_v2 does not depend on layout" in idle.stderr
+    wrong = cli("route", *dsa, "--layout", "packed")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "known layouts: paged, prefill, ragged" in wrong.stderr
+
+
+def test_a_probe_that_was_not_measured_can_be_given(cli: Cli) -> None:
+    described = (*V2, "--device", "b300", "--k", 2048, "--length", 70_000, "--width", WIDE, "--stride", WIDE)
+    asked = " ".join(cli("route", *described, "--rows", 20).stdout.split())
+    assert "unknown: it depends on clusters_8; give --clusters-8" in asked
+    assert "sglang.v2_cluster_8 (stock)" in cli("route", *described, "--rows", 20, "--clusters-8", 33).stdout
+    assert "sglang.v2_streaming (stock)" in cli("route", *described, "--rows", 20, "--clusters-8", 0).stdout
 
 
 def test_where_a_row_starts_decides_too(cli_json: CliJson, tmp_path: Path) -> None:
@@ -197,5 +247,5 @@ def test_an_empty_name_is_as_unknown_as_any_other(cli: Cli, captures: Path, comm
 def test_the_list_keeps_to_100_columns(cli: Cli) -> None:
     lines = cli("route", "--list").stdout.splitlines()
     assert max(map(len, lines)) <= 100
-    in_both_tables = sum(line.split()[:1] == [op.name] for line in lines for op in OPS)  # upstream, and returned
-    assert in_both_tables == 2 * len(OPS) == 22
+    in_three_tables = sum(line.split()[:1] == [op.name] for line in lines for op in OPS)  # package, upstream, returned
+    assert in_three_tables == 3 * len(OPS) == 60

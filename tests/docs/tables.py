@@ -13,8 +13,10 @@ import workbench as wb
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
 from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS, TOKEN_TENSORS, TensorSpec
-from workbench.paths.devices import DEVICES
-from workbench.paths.routing import OPS
+from workbench.paths.devices import DEVICES, Device
+from workbench.paths.ops import OPS, Op
+from workbench.paths.plan import FEW_ROWS, TEXTS
+from workbench.paths.releases import OBSERVED
 from workbench.paths.spec import Evidence, Variant
 from workbench.paths.transforms import MODES
 from workbench.synthetic.distributions import DISTRIBUTIONS
@@ -99,11 +101,35 @@ def _seen(variant: Variant) -> str:
 
 
 def ops() -> str:
-    """Ops with the releases whose routing is known."""
+    """Ops with what they reach, the releases whose routing is known and what that rests on."""
     return _table(
-        ["op", "upstream", "releases whose routing is known"],
-        [(f"`{op.name}`", f"`{op.source}`", ", ".join(name.split("==")[1] for name in op.releases)) for op in OPS],
+        ["op", "upstream", "paths", "package and releases that have it", "rests on"],
+        [
+            (
+                f"`{op.name}`",
+                f"`{op.source}`",
+                "<br>".join(f"`{path}`" for path in op.reaches),
+                f"{op.package} {_releases(op)}",
+                "observed" if op.evidence is Evidence.OBSERVED else "described, not observed",
+            )
+            for op in OPS
+        ],
     )
+
+
+def _releases(op: Op) -> str:
+    versions = [name.split("==")[1] for name in op.releases]
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
+
+
+def releases() -> str:
+    """Every release whose routing is known."""
+    return _table(["package", "releases"], [(name, ", ".join(versions)) for name, versions in OBSERVED.items()])
+
+
+def unreached() -> str:
+    """Paths that no op takes, and why."""
+    return _table(["path", "why"], [(f"`{path.name}`", path.unreached) for path in wb.paths() if path.unreached])
 
 
 def transforms() -> str:
@@ -126,13 +152,14 @@ def transforms() -> str:
 def devices() -> str:
     """Devices and the numbers that decide."""
     return _table(
-        ["device", "compute capability", "SMs", "opt-in shared memory, bytes", "numbers"],
+        ["device", "architecture", "SMs or CUs", "opt-in shared memory, bytes", "clusters of 8, of 16", "numbers"],
         [
             (
                 f"`{d.name}`",
-                ".".join(map(str, d.capability)),
+                d.arch,
                 d.sms,
                 d.optin_bytes,
+                _clusters(d),
                 "read off a device" if d.measured else "published",
             )
             for d in DEVICES
@@ -143,6 +170,33 @@ def devices() -> str:
 def distributions() -> str:
     """Distributions that rows are made of."""
     return _table(["name", "scores", "used by"], [(f"`{one.name}`", one.summary, one.source) for one in DISTRIBUTIONS])
+
+
+def _clusters(device: Device) -> str:
+    if not device.has_clusters:
+        return "none"
+    return "not measured" if device.clusters_8 is None else f"{device.clusters_8}, {device.clusters_16}"
+
+
+def plan() -> str:
+    """SGLang's v2 by release and architecture."""
+    lines = []
+    for since, text in TEXTS.items():
+        for major, arch in text.archs.items():
+            caps = ", ".join(f"{threshold}: {cap}" for threshold, cap in arch.caps)
+            floors = f"{arch.few_rows_floor}, {arch.floor}"
+            release = ".".join(map(str, since))
+            lines.append((f"from {release}", str(major), floors, f"{text.least_threshold}", caps))
+    return _table(
+        [
+            "release",
+            "compute capability",
+            f"floor up to {FEW_ROWS} rows, beyond",
+            "least threshold",
+            "plan: cap by threshold",
+        ],
+        lines,
+    )
 
 
 def samples() -> str:
@@ -184,6 +238,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "variants": variants,
     "ops": ops,
     "transforms": transforms,
+    "releases": releases,
+    "unreached": unreached,
+    "plan": plan,
     "devices": devices,
     "samples": samples,
 }

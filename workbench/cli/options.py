@@ -18,6 +18,7 @@ from workbench.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
     from workbench.capture import Capture, Row
+    from workbench.paths.conditions import Setup
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
@@ -39,6 +40,7 @@ def integer(least: int, most: int) -> dict[str, Any]:
 
 FOREIGN = "A safetensors file that is no workbench capture: name its tensors"
 CALL = "The call (these stand over what the capture says)"
+SETUP = "The engine's setup (no capture records it)"
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A capture, or the *.safetensors.index.json of a set.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Captures, or *.safetensors.index.json of sets.")]
@@ -147,6 +149,62 @@ class Given:
                 listed = ", ".join(map(str, said[:6])) + (", …" if len(said) > 6 else "")
                 notes.append(f"{name} is {value} as given; the capture says {listed}")
         return notes
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How the engine was set up, where that decides a route."""
+
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Of an engine's own choice of an op: as its option spells it.", metavar="NAME", rich_help_panel=SETUP
+        ),
+    ] = None
+    layout: Annotated[
+        str | None,
+        typer.Option(help="How SGLang's scores lie.", metavar="paged|prefill|ragged", rich_help_panel=SETUP),
+    ] = None
+    no_topk_v2: Annotated[
+        bool, typer.Option("--no-topk-v2", help="SGLANG_OPT_USE_TOPK_V2 is off.", rich_help_panel=SETUP)
+    ] = False
+    unfused: Annotated[bool, typer.Option("--unfused", help="SGLANG_DSA_FUSE_TOPK is off.", rich_help_panel=SETUP)] = (
+        False
+    )
+    static_threshold: Annotated[
+        int,
+        typer.Option(
+            **integer(-1, INT32), help="What SGLang's plan is given; -1: its heuristic.", rich_help_panel=SETUP
+        ),
+    ] = -1
+    clusters_8: Annotated[
+        int | None,
+        typer.Option(
+            "--clusters-8",
+            **integer(0, INT32),
+            help="Clusters of 8 blocks resident at once, as SGLang's launcher found.",
+            rich_help_panel=SETUP,
+        ),
+    ] = None
+    clusters_16: Annotated[
+        int | None,
+        typer.Option("--clusters-16", **integer(0, INT32), help="The same, of 16 blocks.", rich_help_panel=SETUP),
+    ] = None
+
+    @property
+    def setup(self) -> Setup:
+        """As routing takes it; UsageError for a layout that is none."""
+        from workbench.paths.conditions import Setup
+
+        return Setup(
+            backend=self.backend,
+            layout=self.layout,
+            topk_v2=not self.no_topk_v2,
+            fused=not self.unfused,
+            static_threshold=self.static_threshold,
+            clusters_8=self.clusters_8,
+            clusters_16=self.clusters_16,
+        )
 
 
 @contextmanager

@@ -43,7 +43,14 @@ def paths(
 def _document(path: Path) -> object:
     spec = plain(path)
     assert isinstance(spec, dict)
-    return {"name": path.name, "system": path.system, **spec}
+    return {"name": path.name, "system": path.system, "reached_by": _ops(path), **spec}
+
+
+def _ops(path: Path) -> list[str]:
+    """The ops that take a path on some release and device."""
+    from workbench.paths.ops import OPS
+
+    return [op.name for op in OPS if path.name in op.reaches]
 
 
 def _print_many(found: tuple[Path, ...]) -> None:
@@ -90,6 +97,7 @@ def _print_one(path: Path) -> None:
             ("releases", path.releases),
             ("references", ", ".join(path.references) or NONE),
             ("evidence", path.evidence.value),
+            ("reached by", ", ".join(_ops(path)) or f"no op: {path.unreached}"),
             ("key bits", path.key_bits),
             ("capacity", f"{_capacity(path)}, a bin of winners only included" if whole else _capacity(path)),
             *(("blocks", text) for text in _ranks(path)),

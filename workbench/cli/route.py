@@ -11,14 +11,28 @@ import typer
 from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
-from workbench.cli.options import CALL, INT32, Dtype, Given, Json, Naming, Rows, integer, open_file, parse_rows, spread
-from workbench.cli.tables import MARKS, counted, lines, ranges, say, table
+from workbench.cli.options import (
+    CALL,
+    INT32,
+    Dtype,
+    Engine,
+    Given,
+    Json,
+    Naming,
+    Rows,
+    integer,
+    open_file,
+    parse_rows,
+    spread,
+)
+from workbench.cli.tables import MARKS, UNKNOWN, counted, lines, ranges, say, table
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
 
     from workbench.capture import Capture, Row
+    from workbench.paths.plan import Plan
     from workbench.paths.routing import Route
 
 
@@ -33,6 +47,7 @@ class _Routed:
 def route(
     naming: Naming,
     given: Given,
+    engine: Engine,
     file: Annotated[str | None, typer.Argument(metavar="FILE", help="A capture; without one, give the call.")] = None,
     row: Rows = None,
     length: Annotated[
@@ -51,6 +66,8 @@ def route(
     workbench route capture.safetensors --row 3 --max-seq-len 131072
     workbench route --op vllm.persistent_topk --release vllm==0.26.0 \
         --device h200 --k 2048 --length 20000 --rows 40
+    workbench route --op vllm.sparse_indexer_topk --release vllm==0.32.0 \
+        --device b200 --k 2048 --length 20000 --rows 40 --stride 20224 --width 20224
     workbench route --list
     """
     if known:
@@ -58,14 +75,14 @@ def route(
     if file is None:
         if row:
             raise UsageError("--row chooses rows of a FILE; name the file, or describe the row by --length")
-        routed = [_described(naming, given, length, dtype)]
+        routed = [_described(naming, given, engine, length, dtype)]
         notes: list[str] = []
         name = None
     else:
         if length is not None or dtype is not None:
             raise UsageError("--length and --dtype describe a row without a FILE; those of a capture are in it")
         with open_file(file, naming, given) as capture:
-            routed = list(_routes(capture, given, parse_rows(row, len(capture))))
+            routed = list(_routes(capture, given, engine, parse_rows(row, len(capture))))
             notes, name = given.notes(capture), capture.info.path
     if json:
         routes = [_document(one, in_file=file is not None) for one in routed]
@@ -83,14 +100,27 @@ def route(
 def print_route(found: Route, about: str) -> None:
     """Print where one row goes and its conditions, met, not met or unknown."""
     say(f"{about}: {_where(found)}", "bold")
-    say(f"{found.op}, {found.release}, {found.device}")
+    calls = f", calls {found.calls}" if found.calls else ""
+    say(f"{found.op}, {found.release}, {found.device}{calls}")
     if found.reasons:
         say(f"Conditions as they are asked ({MARKS[True]} holds, {MARKS[False]} does not, {MARKS[None]} unknown):")
     for reason in found.reasons:
         lines([reason.text], indent=f"  {MARKS[reason.met]} ")
+    if found.plan is not None:
+        say(f"The call's plan: {_plan(found.plan)}")
 
 
-def _described(naming: Naming, given: Given, length: int | None, dtype: Dtype | None) -> _Routed:
+def _plan(plan: Plan) -> str:
+    """SGLang's plan of a call in words."""
+    if not plan.written:
+        return f"{'not written' if plan.written is False else UNKNOWN}: {plan.why}"
+    if plan.threshold is None:
+        return f"written, with a threshold that is {UNKNOWN}: {plan.why}"
+    rows = "" if plan.rows is None else f"; {counted(len(plan.rows), 'row')} of the call above it"
+    return f"written, threshold {plan.threshold} by {plan.why}{rows}"
+
+
+def _described(naming: Naming, given: Given, engine: Engine, length: int | None, dtype: Dtype | None) -> _Routed:
     """The route of a row that is described and not read."""
     named = [name for name, value in vars(naming).items() if value is not None]
     if named:
@@ -100,15 +130,15 @@ def _described(naming: Naming, given: Given, length: int | None, dtype: Dtype | 
     if absent:
         raise UsageError(f"without a FILE, {', '.join(absent)} must be given; for names see: workbench route --list")
     assert length is not None
-    return _routed(_stand_in(length, (dtype or Dtype.FLOAT32).value), given)
+    return _routed(_stand_in(length, (dtype or Dtype.FLOAT32).value), given, engine)
 
 
-def _routes(capture: Capture, given: Given, numbers: list[int]) -> Iterator[_Routed]:
+def _routes(capture: Capture, given: Given, engine: Engine, numbers: list[int]) -> Iterator[_Routed]:
     """Routes of a capture's rows; scores are read only where rows differ in dtype."""
     batches: dict[int, torch.Tensor | None] = {}
     for number in numbers:
         if "," in capture.info.dtype:
-            yield _routed(capture[number], given)
+            yield _routed(capture[number], given, engine)
             continue
         at = capture.call_of(number)
         call = capture.call(at)
@@ -117,7 +147,7 @@ def _routes(capture: Capture, given: Given, numbers: list[int]) -> Iterator[_Rou
             batches[at] = capture.lengths[list(held)] if len(held) == call.rows else None
         length, start = int(capture.lengths[number]), capture.start_of(number)
         row = _stand_in(length, capture.info.dtype, start=start, call=call, batch=batches[at], index=number)
-        yield _routed(row, given)
+        yield _routed(row, given, engine)
 
 
 def _stand_in(length: int, dtype: str, start: int = 0, **known: Any) -> Row:
@@ -130,21 +160,28 @@ def _stand_in(length: int, dtype: str, start: int = 0, **known: Any) -> Row:
     return Row(scores, length, start, **known)
 
 
-def _routed(row: Row, given: Given) -> _Routed:
+def _routed(row: Row, given: Given, engine: Engine) -> _Routed:
     from workbench.paths import routing
 
     row = given.apply(row)
     k = row.k if given.k is None else given.k
-    return _Routed(row, k, routing.route(row, given.op, given.release, given.device, k))
+    return _Routed(row, k, routing.route(row, given.op, given.release, given.device, k, setup=engine.setup))
 
 
 def _where(found: Route) -> str:
+    from workbench.paths.conditions import ALL_LENGTHS, ROW_NUMBER
+
     if found.path is not None:
         return f"{found.path} ({found.variant})"
     if found.refused:
         return f"refused: {found.refused}"
-    options = [f"--{name.replace('_', '-')}" for name in found.unknown if hasattr(Given, name)]
-    cure = f"give {', '.join(options)}" if options else "a capture that holds all of them tells"
+    options = [f"--{name.replace('_', '-')}" for name in found.unknown if hasattr(Given, name) or hasattr(Engine, name)]
+    if options:
+        cure = f"give {', '.join(options)}"
+    elif set(found.unknown) <= {ALL_LENGTHS, ROW_NUMBER}:
+        cure = "a capture that holds all of them tells"
+    else:
+        cure = "nothing that can be given tells"
     return f"unknown: it depends on {', '.join(found.unknown)}; {cure}"
 
 
@@ -199,20 +236,35 @@ def _document(one: _Routed, in_file: bool) -> dict[str, object]:
 def _list(json: bool) -> int:
     from workbench.paths.devices import DEVICES
     from workbench.paths.routing import OPS
+    from workbench.paths.spec import Evidence
 
     if json:
-        ops = [{"name": op.name, "source": op.source, "releases": op.releases, "returns": op.transforms} for op in OPS]
+        ops = [
+            {
+                "name": op.name,
+                "source": op.source,
+                "releases": op.releases,
+                "reaches": op.reaches,
+                "returns": op.transforms,
+                "evidence": op.evidence,
+            }
+            for op in OPS
+        ]
         print_json({"command": "route", "ops": ops, "devices": DEVICES})
         return CLEAN
     table(
-        [Column("op", "word"), Column("upstream name", "word"), Column("package", "word")],
-        [(op.name, op.source, op.package) for op in OPS],
+        [Column("op", "word"), Column("package", "word"), Column("since", "word"), Column("route", "word")],
+        [
+            (op.name, op.package, op.since or "all", "observed" if op.evidence is Evidence.OBSERVED else "described")
+            for op in OPS
+        ],
     )
+    table([Column("op", "word"), Column("upstream name", "word")], [(op.name, op.source) for op in OPS])
     table(
         [Column("op", "word"), Column("what it returns", "text")],
         [(op.name, ", ".join(op.transforms)) for op in OPS],
     )
-    releases = {op.package: op.releases for op in OPS}
+    releases = {op.package: op.package_releases for op in OPS}
     table(
         [Column("package", "word"), Column("releases whose routing is known", "text")],
         [(package, ", ".join(known)) for package, known in releases.items()],
@@ -220,17 +272,19 @@ def _list(json: bool) -> int:
     table(
         [
             Column("device", "word"),
-            Column("capability"),
+            Column("architecture", "word"),
             Column("SMs"),
             Column("opt-in shared\nmemory (bytes)"),
+            Column("clusters of\n8 and 16"),
             Column("numbers", "word"),
         ],
         [
             (
                 device.name,
-                ".".join(map(str, device.capability)),
+                device.gfx or ".".join(map(str, device.capability)),
                 device.sms,
                 device.optin_bytes,
+                None if device.clusters_8 is None else f"{device.clusters_8}, {device.clusters_16}",
                 "measured" if device.measured else "as published",
             )
             for device in DEVICES

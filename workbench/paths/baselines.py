@@ -44,6 +44,7 @@ PATHS: tuple[Path, ...] = (
         row_passes=2,
         contract=Contract(nan=NAN_TOP),
         variants=(UNGUARDED,),
+        unreached="an example of its project; no serving engine calls it",
         evidence=Evidence.READ,
     ),
     trivial("flashinfer", "topk.cuh, length <= k"),
@@ -74,6 +75,7 @@ PATHS: tuple[Path, ...] = (
         row_passes=2,
         contract=Contract(nan=FLASHINFER_FILTERED_NAN),
         variants=FLASHINFER_FILTERED,
+        unreached="behind flashinfer.ragged; where a commit changes from one to the other is not established",
         evidence=Evidence.READ,
     ),
     Path(

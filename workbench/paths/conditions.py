@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from workbench.capture.row import Row
+from workbench.errors import UsageError
 from workbench.words import listed
+
+if TYPE_CHECKING:
+    from workbench.paths.devices import Device
+    from workbench.paths.plan import Plan
+
+LAYOUTS = ("paged", "prefill", "ragged")
+POOL_NAMES = ("clusters_8", "clusters_16")
+
+# What a capture that lacks rows of a call does not tell.
+ALL_LENGTHS = "the lengths of all rows of the call"
+ROW_NUMBER = "the number of the row within its call"
 
 
 @dataclass(frozen=True)
@@ -15,6 +28,46 @@ class Condition:
 
     text: str
     met: bool | None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How the engine was set up, as far as that decides a route; no capture records it.
+
+    Attributes:
+        backend: of an engine's own choice, as its option spells it; ``None`` for the engine's default.
+        layout: of SGLang's scores: ``paged`` (decode: each row has its own row of the page table and starts at 0),
+            ``prefill`` (paged, with row starts), ``ragged``; ``None`` if not known.
+        topk_v2, fused: SGLang's SGLANG_OPT_USE_TOPK_V2 and SGLANG_DSA_FUSE_TOPK.
+        static_threshold: what SGLang's plan is given; negative for its heuristic.
+        clusters_8, clusters_16: how many clusters of so many blocks SGLang's launcher found resident at once; ``None``
+            for what was measured on the device.
+
+    Raises:
+        UsageError: a layout that is none, a threshold or a number of clusters that is no integer in range.
+    """
+
+    backend: str | None = None
+    layout: str | None = None
+    topk_v2: bool = True
+    fused: bool = True
+    static_threshold: int = -1
+    clusters_8: int | None = None
+    clusters_16: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.layout is not None and self.layout not in LAYOUTS:
+            raise UsageError(f"unknown layout {self.layout!r}; known layouts: {', '.join(LAYOUTS)}")
+        numbers = {name: getattr(self, name) for name in POOL_NAMES} | {"static_threshold": self.static_threshold}
+        for name, value in numbers.items():
+            least = -1 if name == "static_threshold" else 0
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise UsageError(f"{name} is {value!r}; an integer of {least} or more is needed")
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of what is not the default."""
+        return tuple(one.name for one in fields(self) if getattr(self, one.name) != one.default)
 
 
 class UnknownFieldError(Exception):
@@ -29,14 +82,18 @@ class Questions:
     """Conditions asked of one row and its call.
 
     Args:
-        row: the row. k: in place of the call's where given.
+        row: the row. k: in place of the call's where given. setup: of the engine.
 
     Attributes:
-        asked: the conditions so far, in order.
+        asked: the conditions so far, in order. plan: SGLang's plan for the call, where an op has one.
+        calls: the op that an engine's choice settled on.
     """
 
-    def __init__(self, row: Row, k: int | None) -> None:
+    def __init__(self, row: Row, k: int | None, setup: Setup | None = None) -> None:
         self.row, self.asked, self._k = row, list[Condition](), k
+        self.setup = Setup() if setup is None else setup
+        self.plan: Plan | None = None
+        self.calls = ""
 
     def field(self, name: str, why: str) -> int:
         """A field of the call that is needed to go on.
@@ -50,9 +107,28 @@ class Questions:
             raise UnknownFieldError(name)
         return int(value)
 
+    def known(self, name: str) -> int | None:
+        """A field of the call, or ``None``."""
+        try:
+            return self.field(name, "")
+        except UnknownFieldError:
+            self.asked.pop()
+            return None
+
     def cannot_tell(self, text: str) -> None:
         """Note a condition that the capture does not say enough for."""
         self.asked.append(Condition(text, None))
+
+    def stop(self, text: str, what: str) -> UnknownFieldError:
+        """Note a condition that cannot be told and decides; the error to raise, which names ``what`` is not known."""
+        self.cannot_tell(text)
+        return UnknownFieldError(what)
+
+    def on_cuda(self, device: Device) -> None:
+        """The op exists in CUDA builds only."""
+        self.require(
+            device.platform == "cuda", f"{device.name} runs CUDA", f"the op is CUDA only; {device.name} runs ROCm"
+        )
 
     def holds(self, met: bool, text: str) -> bool:
         """Note a condition; it may hold or not."""

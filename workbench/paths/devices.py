@@ -1,8 +1,9 @@
-"""The devices that routing knows, by the three numbers that decide it."""
+"""The devices that routing knows, by the numbers that decide it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from workbench.errors import UsageError
 
@@ -12,10 +13,13 @@ class Device:
     """A GPU as a selector's launcher sees it.
 
     Attributes:
-        name: as in ``h200``. capability: compute capability, (major, minor).
-        sms: streaming multiprocessors. optin_bytes: opt-in shared memory a block may ask for.
+        name: as in ``h200``. capability: compute capability, (major, minor); (0, 0) where there is none.
+        sms: streaming multiprocessors, or compute units. optin_bytes: opt-in shared memory a block may ask for.
         sm_bytes: shared memory of one multiprocessor. sm_threads: resident threads of one multiprocessor.
         measured: whether the numbers were read off a device (else they are from published specifications).
+        clusters_8, clusters_16: clusters of so many blocks that are resident at once, at two and at one block a
+            multiprocessor, as the driver answered; ``None`` where it was not asked.
+        platform: what the ops are built for. gfx: the architecture's name on ROCm.
     """
 
     name: str
@@ -25,6 +29,20 @@ class Device:
     sm_bytes: int
     sm_threads: int
     measured: bool = False
+    clusters_8: int | None = None
+    clusters_16: int | None = None
+    platform: Literal["cuda", "rocm"] = "cuda"
+    gfx: str = ""
+
+    @property
+    def arch(self) -> str:
+        """In words, as in ``compute capability 9.0`` or ``gfx942``."""
+        return self.gfx or f"compute capability {self.capability[0]}.{self.capability[1]}"
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether blocks can form clusters that the selectors are built for: 9.0 and later, but not 12."""
+        return self.platform == "cuda" and 9 <= self.capability[0] != 12
 
     def resident_blocks(self, threads: int, shared_bytes: int) -> int:
         """Blocks of this size that fit one multiprocessor, by threads and shared memory (1 KiB a block is reserved
@@ -35,11 +53,16 @@ class Device:
 
 KIB = 1024
 DEVICES: tuple[Device, ...] = (
-    Device("h200", (9, 0), 132, 227 * KIB, 228 * KIB, 2048, measured=True),
+    Device("h200", (9, 0), 132, 227 * KIB, 228 * KIB, 2048, measured=True, clusters_8=30, clusters_16=7),
     Device("h100", (9, 0), 132, 227 * KIB, 228 * KIB, 2048),
+    Device("b200", (10, 0), 148, 227 * KIB, 228 * KIB, 2048),
     Device("b300", (10, 3), 148, 227 * KIB, 228 * KIB, 2048),
+    Device("a100", (8, 0), 108, 163 * KIB, 164 * KIB, 2048),
+    Device("gb10", (12, 1), 48, 99 * KIB, 100 * KIB, 1536),
     Device("l20", (8, 9), 92, 99 * KIB, 100 * KIB, 1536),
     Device("v100", (7, 0), 80, 96 * KIB, 96 * KIB, 2048),
+    Device("mi300x", (0, 0), 304, 64 * KIB, 64 * KIB, 2048, platform="rocm", gfx="gfx942"),
+    Device("mi355x", (0, 0), 256, 160 * KIB, 160 * KIB, 2048, platform="rocm", gfx="gfx950"),
 )
 
 

@@ -48,6 +48,7 @@ MODELS: dict[str, Model] = {
     **sglang_v2.MODELS,
     "per_row": per_row.per_row,
     "per_row_prefill": per_row.prefill,
+    "per_row_prefill_radix": per_row.prefill_radix,
     "per_row_padded": per_row.padded,
     "per_row_split": per_row.decode_split,
     "per_row_split_padded": per_row.decode_split_padded,

@@ -65,6 +65,13 @@ PER_ROW = (
         model="per_row_prefill",
     ),
     replace(
+        _PER_ROW,
+        name="prefill_radix",
+        evidence=Evidence.READ,
+        note="rows of a prefill call from number 12288 on: the last candidates are always sorted by radix",
+        model="per_row_prefill_radix",
+    ),
+    replace(
         _PADDING,
         name="flt_max_padding",
         note="the radix sort fills up with -FLT_MAX, so that genuine -inf candidates lose to garbage indices",

@@ -1,98 +1,66 @@
-"""Where SGLang's ops send a row."""
+"""Where SGLang's ops with one path each send a row; those of v2 stand in ``route_sglang_v2``."""
 
 from __future__ import annotations
 
 from workbench.paths import sglang
-from workbench.paths.conditions import Questions, UnknownFieldError
+from workbench.paths.conditions import Questions
 from workbench.paths.devices import Device
-from workbench.paths.plan import MOST_ROWS, cluster_limits, plan_threshold, width_floor
 from workbench.paths.releases import Release
+from workbench.paths.route_sglang_v2 import exact_variant
 
-EXACT_SINCE = (0, 5, 23)
 V1_K = 1024
-KPOOL_GROUPS = (256, 512)
+KPOOL_GROUPS = sglang.KPOOL_KS
 
 
 def fast_topk(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """sglang.fast_topk_v2: one path for every row above k."""
+    """sglang.fast_topk_v2 and the fused transforms: one path for every row above k."""
     k = ask.k_among((2048,))
     ask.dtype("float32")
-    return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.fast_topk"), "stock"
+    if ask.nothing_to_select(k):
+        return "sglang.trivial", "stock"
+    if device.platform == "rocm":
+        raise ask.stop(
+            "ROCm builds had a buffer of 6144 (sglang.fast_topk, build_6144) before sgl-project/sglang#37591 and "
+            "have sglang.rocm_coop since; which releases is not established",
+            "which selector the ROCm build has",
+        )
+    return "sglang.fast_topk", "stock"
+
+
+def v4_aot(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
+    """sglang.deepseek_v4_topk_transform_512: one path for every row above k; only ROCm builds have it."""
+    ask.require(
+        device.platform == "rocm",
+        f"{device.name} runs ROCm",
+        f"no CUDA build of {release} has the op; it is built for ROCm, and {device.name} runs CUDA",
+    )
+    k = ask.k_up_to(V1_K)
+    ask.dtype("float32")
+    return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.v4_aot"), "stock"
 
 
 def paged_v1(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """sglang.topk_transform_paged: one path for every row above k."""
+    """sglang.topk_transform_paged: one path for every row above k; on ROCm that of the ahead-of-time op."""
+    if ask.holds(device.platform == "rocm", f"{device.name} runs ROCm (deepseek_v4_topk_transform_512)"):
+        ask.calls = "sglang.deepseek_v4_topk_transform_512"
+        return v4_aot(ask, release, device)
     k = ask.k_up_to(V1_K)
     ask.dtype("float32")
-    return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.v1"), _variant(ask, release)
+    return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.v1"), exact_variant(ask, release)
+
+
+def qsa(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
+    """sglang.fast_topk, built just in time: one path for every row above k."""
+    k = ask.k_among(sglang.QSA_KS)
+    ask.dtype("float32")
+    return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.qsa"), "stock"
 
 
 def kpool(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
     """sglang.kpool_topk_transform: scores, length and k count groups of pooled tokens."""
     k = ask.k_among(KPOOL_GROUPS)
     ask.dtype("float32")
-    return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.kpool"), _variant(ask, release)
-
-
-def ragged_v2(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """sglang.topk_transform_ragged_v2: one block a row, by length and the alignment of its start."""
-    k = ask.k_up_to(sglang.V2_K)
-    ask.dtype("float32")
-    if ask.nothing_to_select(k):
-        return "sglang.trivial", _variant(ask, release)
-    return _one_block(ask, ask.row.length + ask.row.start % 4), _variant(ask, release)
-
-
-def paged_v2(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """sglang.topk_transform_paged_v2: clusters for wide calls, by the plan; otherwise one block a row."""
-    k = ask.k_up_to(sglang.V2_K)
-    ask.dtype("float32")
-    stride = ask.field("stride", "it must be a multiple of 4")
-    ask.require(stride % 4 == 0, f"stride {stride} is a multiple of 4", f"the op takes strides of 4, not {stride}")
-    if ask.nothing_to_select(k):
-        return "sglang.trivial", _variant(ask, release)
-    ranks = _cluster(ask, device)
-    if ranks is not None:
-        return f"sglang.v2_cluster_{ranks}", "stock"
-    return _one_block(ask, ask.row.length), _variant(ask, release)
-
-
-def _cluster(ask: Questions, device: Device) -> int | None:
-    """How wide a cluster takes the row; ``None`` if none does."""
-    limits = cluster_limits(device)
-    major, minor = device.capability
-    if not ask.holds(limits is not None, f"compute capability {major}.{minor} is 9.0 to 10.x (clusters)"):
-        return None
-    assert limits is not None
-    width, rows = (
-        ask.field("width", "wide calls use clusters"),
-        ask.field("rows", "the cluster's width follows from it"),
-    )
-    floor = width_floor(limits, rows)
-    if not ask.holds(width > floor, f"width {width} > {floor} (clusters, at {rows} rows)"):
-        return None
-    if not ask.holds(rows <= MOST_ROWS, f"rows {rows} ≤ {MOST_ROWS} (clusters)"):
-        return None
-    length = ask.row.length
-    if rows <= limits.clusters_8:
-        ranks = 16 if ask.holds(rows <= limits.clusters_16, f"rows {rows} ≤ {limits.clusters_16} (16 wide)") else 8
-        return ranks if ask.holds(length > floor, f"length {length} > {floor}") else None
-    batch = ask.row.batch
-    if batch is None:
-        ask.holds(False, f"rows {rows} ≤ {limits.clusters_8} (no plan)")
-        ask.cannot_tell("the plan counts the lengths of all rows of the call, which are not all known")
-        raise UnknownFieldError("the lengths of all rows of the call")
-    threshold = plan_threshold(batch.tolist(), limits)
-    if threshold is None:
-        ask.holds(False, "the plan finds a threshold that few enough rows exceed")
-        return None
-    threshold = max(threshold, floor)
-    return 8 if ask.holds(length > threshold, f"length {length} > {threshold}, the plan's threshold") else None
-
-
-def _one_block(ask: Questions, length: int) -> str:
-    up_to = sglang.V2_REGISTER_UP_TO
-    return "sglang.v2_register" if ask.holds(length <= up_to, f"length {length} ≤ {up_to}") else "sglang.v2_streaming"
+    return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.kpool"), exact_variant(ask, release)
 
 
 def bf16_small(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
@@ -107,21 +75,6 @@ def bf16_small(ask: Questions, release: Release, device: Device) -> tuple[str, s
 
 def deep_select(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
     """sglang.deep_select: one path for every row above k."""
-    ask.require(release.version >= EXACT_SINCE, f"release {release} ≥ 0.5.23", f"{release} has no deep_select")
     k = ask.k_up_to(4096)
     ask.dtype("float32", "bfloat16")
     return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.deep_select"), "stock"
-
-
-def flashinfer_ragged(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """flashinfer.top_k_ragged_transform: one path for every row above k."""
-    k = ask.k_up_to(2048)
-    ask.dtype("float32")
-    return ("flashinfer.trivial" if ask.nothing_to_select(k) else "flashinfer.ragged"), "stock"
-
-
-def _variant(ask: Questions, release: Release) -> str:
-    exact = ask.holds(
-        release.version >= EXACT_SINCE, f"release {release} ≥ 0.5.23 (nothing is lost here from there on, as observed)"
-    )
-    return sglang.V0_5_23.name if exact else "stock"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.paths import vllm
-from workbench.paths.conditions import Questions, RefusedError
+from workbench.paths.conditions import ROW_NUMBER, Questions, RefusedError
 from workbench.paths.devices import Device
 from workbench.paths.releases import Release
 
@@ -30,9 +30,15 @@ EXACT_SINCE = (0, 33, 0)
 CLUSTERS = ((8, 8), (32, 4), (64, 2))
 SMALL_BATCH_ROWS, SMALL_BATCH_CLUSTER = 4, 16  # on compute capability 10 and later
 
+# top_k_per_row
+SPLIT_COLUMNS = 200000  # decode, padded
+COMPARED_ROWS = 12288  # prefill, by the number of the row within its call
+GFX950_K, GFX950_ROWS = 512, 384
+
 
 def persistent(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
     """vllm.persistent_topk: the host picks a kernel for the call, which picks a path by each row's length."""
+    ask.on_cuda(device)
     version, variant = release.version, _variant(ask, release)
     k = ask.k_among(vllm.KS)
     ask.dtype("float32")
@@ -62,21 +68,19 @@ def persistent(ask: Questions, release: Release, device: Device) -> tuple[str, s
 
 def cooperative(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
     """vllm.cooperative_topk: a cluster of blocks a row, its size by rows and device."""
-    ask.require(
-        release.version >= COOPERATIVE_SINCE, f"release {release} ≥ 0.24.0", f"{release} has no cooperative_topk"
-    )
+    ask.on_cuda(device)
     variant = _variant(ask, release)
     k = ask.k_among(vllm.KS)
     ask.dtype("float32")
     major = device.capability[0]
     ask.require(
-        9 <= major != 12,
-        f"compute capability {major}.{device.capability[1]} has clusters (9.0 or later, not 12)",
-        f"{device.name} has no clusters",
+        device.has_clusters,
+        f"{device.arch} has clusters (9.0 or later, not 12)",
+        f"{device.name} has no clusters that the op can launch",
     )
     stride = ask.field("stride", "it must be a multiple of 4")
     ask.require(stride % 4 == 0, f"stride {stride} is a multiple of 4", f"the op takes strides of 4, not {stride}")
-    most = 64 if release.version >= MANY_ROWS_SINCE else 32
+    most = most_rows(release)
     rows = ask.field("rows", f"the op takes at most {most}")
     ask.require(rows <= most, f"rows {rows} ≤ {most}", f"the op takes at most {most} rows in {release}, not {rows}")
     if ask.nothing_to_select(k):
@@ -92,11 +96,58 @@ def cooperative(ask: Questions, release: Release, device: Device) -> tuple[str, 
     return f"vllm.cooperative_{CLUSTERS[-1][1]}", variant
 
 
+def most_rows(release: Release) -> int:
+    """How many rows cooperative_topk takes."""
+    return 64 if release.version >= MANY_ROWS_SINCE else 32
+
+
 def per_row(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """vllm.top_k_per_row_decode: one exact path for every row above k."""
+    """vllm.top_k_per_row_decode: one exact path for every row above k; the padded width says how it sorts."""
+    k = _per_row_k(ask)
+    if ask.nothing_to_select(k):
+        return "vllm.trivial", "stock"
+    length = ask.row.length
+    if device.gfx == "gfx950" and k == GFX950_K:
+        ask.cannot_tell(
+            f"from some release on gfx950 has a selector of its own for k {GFX950_K} and at most {GFX950_ROWS} rows "
+            "(vllm-project/vllm#56743), as exact as this one"
+        )
+    if length >= SPLIT_COLUMNS:
+        split = ask.holds(True, f"width is not below length {length} ≥ {SPLIT_COLUMNS} (the row is split)")
+    else:
+        width = ask.field("width", f"from {SPLIT_COLUMNS} on the row is split")
+        split = ask.holds(width >= SPLIT_COLUMNS, f"width {width} ≥ {SPLIT_COLUMNS} (the row is split)")
+    return "vllm.per_row", "decode_split" if split else "stock"
+
+
+def per_row_prefill(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
+    """vllm.top_k_per_row_prefill: the same path over [start, end); the row's number says how it sorts, never split."""
+    k = _per_row_k(ask)
+    ask.holds(
+        True, f"the row is cells {ask.row.start} to {ask.row.start + ask.row.length}; indices count from its start"
+    )
+    if ask.nothing_to_select(k):
+        return "vllm.trivial", "stock"
+    return "vllm.per_row", "prefill" if _compared(ask) else "prefill_radix"
+
+
+def _per_row_k(ask: Questions) -> int:
     k = ask.field("k", "rows up to k need no selection")
     ask.dtype("float32")
-    return ("vllm.trivial" if ask.nothing_to_select(k) else "vllm.per_row"), "stock"
+    return k
+
+
+def _compared(ask: Questions) -> bool:
+    """Whether the row is among those whose last candidates are sorted by comparing, not by radix."""
+    rows, most = ask.field("rows", f"rows from number {COMPARED_ROWS} on are sorted by radix"), COMPARED_ROWS
+    if ask.holds(rows <= most, f"rows {rows} ≤ {most} (all of them sort by comparing)"):
+        return True
+    if ask.row.batch is None:
+        raise ask.stop(
+            f"the row's number within its call is unknown, and from {most} on rows are sorted by radix",
+            ROW_NUMBER,
+        )
+    return ask.holds(ask.row.index < most, f"row {ask.row.index} < {most} (sorted by comparing)")
 
 
 def _variant(ask: Questions, release: Release) -> str:

@@ -38,6 +38,8 @@ V2_REGISTER_UP_TO = 16384
 BF16_SMALL_UP_TO = 16384
 V2_K = 2048
 DEEP_SELECT_UP_TO = (1 << 23) - 1
+KPOOL_KS = (128, 160, 192, 224, 256, 512)
+QSA_KS = (512, 2048)
 COOP_FLOOR = 32768  # width, as reported
 ROCM_TIES = 4096
 CLUSTERS = (8, 16)
@@ -137,7 +139,7 @@ PATHS: tuple[Path, ...] = (
     _legacy(
         "v4_aot",
         "sgl-kernel deepseek_v4_topk.cu",
-        "described, no release was run",
+        "ROCm builds of sglang-kernel; no release was run",
         6144,
         k_up_to=1024,
         evidence=Evidence.READ,
@@ -155,15 +157,15 @@ PATHS: tuple[Path, ...] = (
         "dsa/kpool_topk_transform.cuh",
         "sglang 0.5.21; exact in 0.5.23; scores and k count groups",
         4096,
-        ks=(256, 512),
+        ks=KPOOL_KS,
         variants=(RESUME_INDEX, UNIQUE_KEY, V0_5_23),
     ),
     _legacy(
         "qsa",
         "elementwise/fast_topk.cuh",
-        "described, no release was run",
+        "sglang 0.5.21 and 0.5.23, read; no release was run",
         4096,
-        ks=(512, 2048),
+        ks=QSA_KS,
         variants=(FILTERED_RESCAN,),
         evidence=Evidence.READ,
     ),
@@ -192,7 +194,7 @@ PATHS: tuple[Path, ...] = (
         summary="a streaming threshold that cannot overflow",
         family="own",
         source="DeepSelect as vendored by SGLang 0.5.23",
-        releases="sglang 0.5.23",
+        releases="sglang 0.5.23; 0.5.21, read",
         k_up_to=4096,
         longer_than="k",
         up_to=DEEP_SELECT_UP_TO,
@@ -215,6 +217,7 @@ PATHS: tuple[Path, ...] = (
         longer_than=COOP_FLOOR,
         ranked_ties=128,
         contract=Contract(nan="counts as -inf (described, not observed)"),
+        unreached="proposed for compute capability 10.0; no known release has it",
         variants=(replace(COOP, buffer=Buffer(V2_TIES)),),
         evidence=Evidence.READ,
     ),
@@ -229,6 +232,7 @@ PATHS: tuple[Path, ...] = (
         k_up_to=4096,
         longer_than="k",
         contract=Contract(nan=NAN_SIGNED),
+        unreached="ROCm builds only; which releases have it is not established",
         variants=(replace(ROCM_COOP, buffer=Buffer(ROCM_TIES)),),
         evidence=Evidence.READ,
     ),

@@ -176,6 +176,7 @@ class Path:
         arrival_unit: how many consecutive scores reach the buffer together.
         ranked_ties: up to how many buffered members are ranked by (value, smaller index) instead of by arrival.
         contract, variants, evidence.
+        unreached: why no op of a known release takes it; empty where one does.
     """
 
     name: str
@@ -198,6 +199,7 @@ class Path:
     contract: Contract = Contract()
     variants: tuple[Variant, ...] = ()
     evidence: Evidence = Evidence.OBSERVED
+    unreached: str = ""
 
     @property
     def system(self) -> str:

@@ -96,14 +96,22 @@ class Case:
     def possible(self) -> tuple[Path, ...] | None:
         """The paths that the op could send the row to, over every release and device that may be meant.
 
-        ``None`` where the op is not known; all that it ever takes where the route depends on an unknown field.
+        ``None`` where the op is not known; all that it ever takes where the route depends on an unknown field of the
+        call, and those of them that take the row where it depends on something else that is not known.
         """
         op = self._known_op
         if op is None:
             return None
-        releases = [self.release] if self.release in op.releases else op.releases
+        releases = [self.release] if self.release in op.package_releases else op.releases
         names = [device.name for device in DEVICES]
         devices = [self.device] if self.device is not None and self.device.lower() in names else names
         routes = [route(self.row, op.name, *where, self.k) for where in product(releases, devices)]
         reached = {one.path for one in routes}
-        return tuple(get_path(name) for name in op.reaches if name in reached or any(one.unknown for one in routes))
+        unknown = {name for one in routes for name in one.unknown}
+        if unknown & vars(self.row.call).keys():
+            return tuple(get_path(name) for name in op.reaches)
+        paths = [get_path(name) for name in op.reaches]
+        return tuple(path for path in paths if path.name in reached or (unknown and self._takes(path)))
+
+    def _takes(self, path: Path) -> bool:
+        return not path.unmet(k=self.k, length=self.row.length, dtype=self.row.dtype)

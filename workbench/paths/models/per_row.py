@@ -48,6 +48,11 @@ def prefill(path: Path, tape: Tape, k: int) -> Made:
     return _whole(path, tape, k, by_comparing)
 
 
+def prefill_radix(path: Path, tape: Tape, k: int) -> Made:
+    """A later row of a prefill call: always sorted by radix."""
+    return _whole(path, tape, k, by_keys)
+
+
 def padded(path: Path, tape: Tape, k: int) -> Made:
     """As ``per_row``, with sorts that fill up with -FLT_MAX, above genuine -inf candidates."""
     return _decode(path, tape, k, among_padding)

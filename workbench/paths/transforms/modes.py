@@ -10,7 +10,7 @@ class Mode:
     """One way in which ops return a selection.
 
     Attributes:
-        name: as ops name it in ``workbench.paths.routing``. made: the transform. column: what one
+        name: as ops name it in ``workbench.paths.ops``. made: the transform. column: what one
             column holds, in Markdown. seen: what the description rests on.
     """
 
