@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from workbench.errors import UsageError
+from workbench.numeric.keys import value_keys
 from workbench.paths.arrival import Arrival
 from workbench.paths.models import (
     baselines,
@@ -25,7 +26,7 @@ from workbench.paths.models import (
 )
 from workbench.paths.models.tape import Model, Tape
 from workbench.paths.selection import UNWRITTEN, Selection
-from workbench.paths.spec import Path
+from workbench.paths.spec import OutputOrdering, Path
 
 # By family, and by the name that a variant gives.
 MODELS: dict[str, Model] = {
@@ -68,7 +69,7 @@ MODELS: dict[str, Model] = {
 
 
 def run_model(path: Path, scores: torch.Tensor, k: int, arrival: Arrival, variant: str = "stock") -> Selection:
-    """Run one path's model.
+    """Run one path's model; of a path that promises sorted output the winners come best first.
 
     Args:
         path: its spec. scores: [length], the valid scores, of a dtype the path takes; length must be at least 1.
@@ -82,8 +83,12 @@ def run_model(path: Path, scores: torch.Tensor, k: int, arrival: Arrival, varian
     model = MODELS.get(chosen.model or path.family)
     if model is None or not chosen.modelled:
         raise UsageError(f"{path.name} {variant} has no model yet")
+    contract = chosen.contract or path.contract
     tape = Tape(scores, arrival)
     made = model(path.as_variant(chosen), tape, k)
+    if contract.output_ordering is not OutputOrdering.UNSORTED:
+        best_first = value_keys(scores[made.indices]).sort(descending=True, stable=True).indices
+        made = replace(made, indices=made.indices[best_first])
     out = torch.full((k,), -1, dtype=torch.int32, device=scores.device)
     out[: made.indices.numel()] = made.indices.to(torch.int32)
     out[made.indices.numel() : made.indices.numel() + made.unwritten] = UNWRITTEN
