@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from workbench.paths.plan import Plan, plan_topk_v2
     from workbench.paths.routing import Route, route
     from workbench.paths.selection import Selection
+    from workbench.runs.diverge import diverge
+    from workbench.runs.divergence import Divergence
     from workbench.runs.inspect import Inspection
     from workbench.runs.inspect import inspect_row as inspect
+    from workbench.runs.repeat import repeat
     from workbench.runs.report import Report
     from workbench.runs.run import run
     from workbench.synthetic.make import make
@@ -36,6 +39,7 @@ __all__ = [
     "Call",
     "Capture",
     "CaptureError",
+    "Divergence",
     "Exported",
     "Inspection",
     "Plan",
@@ -49,6 +53,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "WorkbenchError",
+    "diverge",
     "export",
     "inspect",
     "make",
@@ -56,6 +61,7 @@ __all__ = [
     "paths",
     "plan_topk_v2",
     "reference",
+    "repeat",
     "route",
     "run",
     "write",
@@ -67,6 +73,7 @@ _HOMES = {
     "Call": "capture.row",
     "Capture": "capture",
     "CaptureError": "errors",
+    "Divergence": "runs.divergence",
     "Exported": "export.writing",
     "Inspection": "runs.inspect",
     "Plan": "paths.plan",
@@ -80,11 +87,13 @@ _HOMES = {
     "UsageError": "errors",
     "Verdict": "analysis.verdict",
     "WorkbenchError": "errors",
+    "diverge": "runs.diverge",
     "inspect": "runs.inspect:inspect_row",
     "make": "synthetic.make",
     "open": "capture:open_capture",
     "plan_topk_v2": "paths.plan",
     "reference": "analysis.reference",
+    "repeat": "runs.repeat",
     "route": "paths.routing",
     "run": "runs.run",
     "write": "capture:write_capture",

@@ -47,11 +47,12 @@ def value_diff(scores: torch.Tensor, exact: torch.Tensor, verdict: Verdict) -> l
     for status, where in (("lost", lost), ("kept", kept)):
         ranks = keys.numel() - torch.searchsorted(keys, value_keys(scores[where]), right=True) + 1
         for index, rank, score in zip(where.tolist(), ranks.tolist(), scores[where].tolist(), strict=True):
-            entries.append(DiffEntry(status, rank, index, score, _gap(score, cut)))  # type: ignore[arg-type]
+            entries.append(DiffEntry(status, rank, index, score, score_gap(score, cut)))  # type: ignore[arg-type]
     return entries
 
 
-def _gap(score: float, cut: float) -> float:
+def score_gap(score: float, cut: float) -> float:
+    """Score minus the cut-off value; 0 for equal infinities, NaN where one is NaN."""
     if score == cut:  # equal infinities have no difference
         return 0.0
     return math.nan if math.isnan(score) or math.isnan(cut) else score - cut

@@ -25,7 +25,7 @@ PIPE_CLOSED = 141  # as a shell shows a program that SIGPIPE ended: neither "not
 NOTHING_JUDGED = "nothing was judged: no path took a row, so that this says nothing of what is lost"
 
 EXIT_CODES = (
-    "Exit codes: 0 nothing lost · 1 a loss or a risk found · 2 bad input or usage, or nothing judged · "
+    "Exit codes: 0 nothing lost · 1 a loss, a risk or a divergence found · 2 bad input or usage, or nothing judged · "
     "70 internal error"
 )
 TRACEBACK = "WORKBENCH_TRACEBACK"

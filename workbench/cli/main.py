@@ -12,12 +12,14 @@ import typer
 from typer.core import TyperGroup
 
 from workbench.cli.app import app as app_command
+from workbench.cli.diverge import diverge
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, guarded
 from workbench.cli.export import export
 from workbench.cli.info import info
 from workbench.cli.inspect import inspect
 from workbench.cli.make import make
 from workbench.cli.paths import paths
+from workbench.cli.repeat import repeat
 from workbench.cli.route import route
 from workbench.cli.run import run
 
@@ -88,7 +90,7 @@ def _help(command: Callable[..., int]) -> str:
     return "\n\n".join(text if text.startswith("workbench ") else text.replace("\n", " ") for text in paragraphs)
 
 
-for _command in (info, inspect, paths, route, run, make, export, app_command):
+for _command in (info, inspect, paths, route, run, repeat, diverge, make, export, app_command):
     app.command(help=_help(_command), epilog=EXIT_CODES)(_command)
 
 

@@ -51,6 +51,20 @@ def ordered_keys(scores: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, ~bits & ((1 << width) - 1), bits + (1 << (width - 1)))
 
 
+def ulp_keys(scores: torch.Tensor) -> torch.Tensor:
+    """Keys, int64, whose differences are ULPs: how many values of the dtype lie from one score to another.
+
+    -0.0 and +0.0 are one value; the infinities follow the greatest numbers. Keys of NaN mean nothing.
+    """
+    bits = bit_patterns(scores).to(torch.int64)
+    return torch.where(bits < 0, -(bits & torch.iinfo(_BITS[scores.dtype]).max), bits)
+
+
+def bit_patterns(scores: torch.Tensor) -> torch.Tensor:
+    """The bits of each score as an integer, int32 or int16: equal only where the scores are the same bit for bit."""
+    return scores.contiguous().view(_BITS[scores.dtype])
+
+
 def half_patterns(scores: torch.Tensor) -> torch.Tensor:
     """Bit patterns of float32 scores rounded to fp16, int16 as signed integers; NaN patterns are left as they come."""
     return scores.to(torch.float16).view(torch.int16)

@@ -117,7 +117,7 @@ def inspect_row(
         seed, arrival: of the arrival order: ``random`` by seed, ``index`` or ``reverse``.
     """
     case = Case(row, op, release, device, k)
-    judged, because = _judged(paths, case)
+    judged, because = judged_paths(paths, case)
     recorded = run_case(case, engine="recorded")[0] if row.indices is not None else None
     return Inspection(
         case=case,
@@ -134,7 +134,8 @@ def _census(case: Case) -> list[Risk]:
     return [case.risk(path, path.variant(own.get(path.name) or STOCK)) for path in PATHS]
 
 
-def _judged(paths: str | None, case: Case) -> tuple[str, str]:
+def judged_paths(paths: str | None, case: Case) -> tuple[str, str]:
+    """Which paths to judge a row on, and why those: the ones asked for, else the reached one, else all that may be."""
     if paths is not None:
         return paths, "as asked"
     if not case.unrouted:

@@ -1,0 +1,214 @@
+"""``workbench diverge`` and ``workbench repeat`` as a user sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from typer.testing import Result
+
+import workbench as wb
+from tests.diverging import Change, lossy, make_row, make_run, one_ulp, other_order, other_tie, unrecorded
+
+Cli = Callable[..., Result]
+CliJson = Callable[..., tuple[int, Any]]
+AT = (2, 1)
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Write a run below the current folder; its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, change: Change | None = None, **options: Any) -> str:
+        wb.write(f"{name}.safetensors", make_run(AT, change), **options)
+        return f"{name}.safetensors"
+
+    return write
+
+
+def test_the_sentence_comes_first_and_everything_fits(cli: Cli, runs: Callable[..., str]) -> None:
+    result = cli("diverge", runs("a"), runs("b", lossy))
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("b.safetensors parts from a.safetensors at step 2, layer 1, row 0: on bit-identical")
+    assert max(map(len, lines)) <= 100
+    text = " ".join(result.stdout.split())
+    for said in (
+        "The selector is at fault in b.safetensors",
+        "values vary 1 step 2, layer 1, row 0",
+        "2 1 0 7 7 values vary exact lossy, 1",
+        "a: row 7 of a.safetensors",
+        "b is lossy: 1 of 8 missing",
+        "1 slot differs, the first is 0; the cut is 1000",
+        "Indices that one side alone holds",
+    ):
+        assert said in text
+
+
+def test_runs_that_do_not_part(cli: Cli, runs: Callable[..., str]) -> None:
+    result = cli("diverge", runs("a"), runs("b"))
+    assert result.exit_code == 0
+    assert result.stdout.startswith("b.safetensors does not part from a.safetensors: all 12 points are the same.")
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [(one_ulp, "input differs"), (lossy, "values vary"), (other_tie, "ties vary"), (other_order, "order varies")],
+)
+def test_json_says_where_and_what(cli_json: CliJson, runs: Callable[..., str], change: Change, state: str) -> None:
+    tokens = [wb.Token(0, 1, torch.tensor([0.0, 2.0])), wb.Token(1, 1, torch.tensor([1.0, float("nan")]))]
+    code, told = cli_json("diverge", runs("a", tokens=tokens), runs("b", change, tokens=tokens))
+    assert (code, told["parts"], told["runs"], told["earliest"]) == (1, True, ["a.safetensors", "b.safetensors"], 0)
+    (one,) = told["comparisons"]
+    assert one["counts"] == {**dict.fromkeys(one["counts"], 0), "same": 11, state: 1}
+    (point,) = one["points"]
+    assert (point["step"], point["layer"], point["state"]) == (*AT, state)
+    assert point["a"] == {"file": "a.safetensors", "row": 7, "call": 7}
+    assert (one["first"]["inputs"] is None) == (state != "input differs")
+    assert [token["state"] for token in one["tokens"]] == ["same", "same"]
+    assert told["finding"] == one["finding"]
+
+
+def test_tokens_are_told(cli: Cli, runs: Callable[..., str]) -> None:
+    tied = torch.tensor([0.0, 5.0, 5.0])
+    a = runs("a", tokens=[wb.Token(0, 1, tied), wb.Token(1, 1, tied)])
+    b = runs("b", tokens=[wb.Token(0, 1, tied), wb.Token(1, 2, tied)])
+    result = cli("diverge", a, b)
+    assert result.exit_code == 1
+    assert "Tokens: 1 of 2 part" in result.stdout
+    assert "the two tie exactly" in " ".join(result.stdout.split())
+    assert "Tokens: 2 steps, none parts." in cli("diverge", a, a).stdout
+
+
+def test_several_runs_folders_and_ranks(cli: Cli, runs: Callable[..., str]) -> None:
+    a, b, c = runs("a"), runs("b", other_order), runs("c")
+    result = cli("diverge", a, b, c)
+    assert result.exit_code == 1
+    assert "Of 2 runs, 1 parts from a.safetensors." in " ".join(result.stdout.split())
+    assert "c.safetensors against a.safetensors" in result.stdout
+    for folder, change in (("x", None), ("y", lossy)):
+        Path(folder).mkdir()
+        wb.write(f"{folder}/all.safetensors", make_run(AT, change))
+    assert "x/all.safetensors" in cli("diverge", "x", "y").stdout
+    for rank, change in ((0, None), (1, other_tie)):
+        Path("tp").mkdir(exist_ok=True)
+        rows = [row.with_call(rank=rank) for row in make_run(AT, change)]
+        wb.write(f"tp/rank{rank}.safetensors", rows)
+    ranks = cli("diverge", "tp", "--ranks")
+    assert ranks.exit_code == 1
+    assert ranks.stdout.startswith("rank 1 parts from rank 0 at step 2, layer 1, row 0")
+
+
+def test_how_many_points_are_listed(cli: Cli, runs: Callable[..., str]) -> None:
+    a = runs("a")
+    wb.write("b.safetensors", [one_ulp(row) for row in make_run()])
+    assert "The first 10 of 12 points at which they part" in cli("diverge", a, "b.safetensors").stdout
+    assert "The first 2 of 12 points" in cli("diverge", a, "b.safetensors", "--points", 2).stdout
+    assert "row in" not in cli("diverge", a, "b.safetensors", "--points", 0).stdout
+
+
+def test_nothing_compared_is_no_clean_bill(cli: Cli, runs: Callable[..., str]) -> None:
+    wb.write("bare.safetensors", [unrecorded(row) for row in make_run()])
+    result = cli("diverge", runs("a"), "bare.safetensors")
+    assert result.exit_code == 2
+    assert "nothing was compared" in result.stderr
+
+
+def test_foreign_files(cli: Cli, runs: Callable[..., str]) -> None:
+    row = make_row(0, 0)
+    for name, scores in (("a", row.scores), ("b", one_ulp(row).scores)):
+        save_file({"logits": scores[None]}, f"{name}.safetensors")
+    result = cli("diverge", "a.safetensors", "b.safetensors", "--scores", "logits")
+    assert result.exit_code == 1
+    assert "by 1 ULP of float32" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.safetensors"], "two runs or more are compared"),
+        (["a.safetensors", "none.safetensors"], "none.safetensors: no such file"),
+        (["a.safetensors", "empty"], "empty: the folder holds no .safetensors file"),
+        (["a.safetensors", "bad.safetensors"], "bad.safetensors"),
+        (["a.safetensors", "a.safetensors", "--ranks"], "ranks are those of one run, but 2 are given"),
+        (["a.safetensors", "--ranks"], "some calls do not say their rank"),
+        (["a.safetensors", "a.safetensors", "--points", "-1"], "is no integer from 0"),
+        (["a.safetensors", "a.safetensors", "--lengths", "n"], "name them too"),
+        (["a.safetensors", ""], "a run is named by an empty string"),
+        ([], "RUN"),
+    ],
+)
+def test_bad_input_is_one_line(cli: Cli, runs: Callable[..., str], arguments: list[str], said: str) -> None:
+    runs("a")
+    Path("empty").mkdir()
+    Path("bad.safetensors").write_bytes(b"\0" * 40)
+    result = cli("diverge", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_names_that_could_rewrite_the_terminal_are_spelled_out(cli: Cli, runs: Callable[..., str]) -> None:
+    name = "b\x1b[2J.safetensors"
+    wb.write(name, make_run(AT, lossy))
+    assert "\x1b[2J" not in cli("diverge", runs("a"), name).stdout
+
+
+def test_repeat(cli: Cli, cli_json: CliJson, captures: Path) -> None:
+    file = captures / "broken.safetensors"
+    result = cli("repeat", file, "--repeats", 5)
+    assert result.exit_code == 1
+    text = " ".join(result.stdout.split())
+    assert text.startswith("5 calls of vllm.histogram_256 (stock): values vary (5 orders, 5 sets of indices")
+    assert "the 12 nearest to the cut" in text
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    code, told = cli_json("repeat", file, "--repeats", 5)
+    assert (code, told["row"], told["loses"]) == (1, 0, True)
+    (line,) = told["lines"]
+    assert (line["repeatability"]["kind"], line["repeatability"]["calls"]) == ("values vary", 5)
+    assert len(line["repeatability"]["members"]) > 1000
+    assert set(line["repeatability"]["members"][0]) == {"index", "score", "gap", "ulps", "held", "share"}
+
+
+def test_repeat_exits_by_what_is_lost(cli: Cli, captures: Path, tmp_path: Path) -> None:
+    tied = cli("repeat", captures / "tied.safetensors", "--repeats", 3)
+    assert (tied.exit_code, "ties vary" in tied.stdout) == (0, True)
+    assert cli("repeat", captures / "unlucky.safetensors", "--repeats", 2).exit_code == 1  # at risk
+    refused = cli("repeat", captures / "half.safetensors", "--row", 0, "--repeats", 2, "--path", "vllm.histogram_256")
+    assert refused.exit_code == 2
+    assert "nothing was judged" in refused.stderr
+
+
+@pytest.mark.parametrize(("change", "code"), [(other_tie, 0), (other_order, 0), (lossy, 1)])
+def test_repeat_on_recorded_calls(cli: Cli, tmp_path: Path, change: Change, code: int) -> None:
+    row = make_row(1, 1)
+    again = change(row.with_call(index=9))
+    wb.write(tmp_path / "calls.safetensors", [row, again, one_ulp(row.with_call(index=10))])
+    result = cli("repeat", tmp_path / "calls.safetensors", "--row", 0, "--engine", "recorded")
+    assert result.exit_code == code
+    assert result.stdout.startswith("2 calls of the recorded op: ")
+    alone = cli("repeat", tmp_path / "calls.safetensors", "--row", 2, "--engine", "recorded")
+    assert alone.exit_code == 2
+    assert "no second call on the same input" in alone.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "one row is called many times, these are 3; choose one with --row N"),
+        (["--row", "0-1"], "these are 2"),
+        (["--row", "9"], "no row 9"),
+        (["--row", "0", "--repeats", "1"], "is no integer from 2"),
+        (["--row", "0", "--engine", "gpu"], "unknown engine 'gpu'"),
+        (["--row", "0", "--path", "no.*"], "no.*"),
+    ],
+)
+def test_repeat_usage(cli: Cli, captures: Path, arguments: list[str], said: str) -> None:
+    result = cli("repeat", captures / "mixed.safetensors", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr

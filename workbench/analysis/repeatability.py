@@ -1,0 +1,172 @@
+"""How much several selections of one row agree: ``same``, ``order varies``, ``ties vary`` or ``values vary``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Literal, NamedTuple, get_args
+
+import torch
+
+from workbench.analysis.diff import cutoff, score_gap
+from workbench.numeric.keys import ulp_keys, value_keys
+
+Kind = Literal["same", "order varies", "ties vary", "values vary"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Fingerprint(NamedTuple):
+    """What a selection holds, as digests: its slots in order, in any order, and the values they hold.
+
+    Values are a multiset as the oracle's: -0.0 equals +0.0, all NaN are equal. An index that stands twice holds its
+    value once: its further slots are counted apart, and so is what stands in slots without a valid index.
+    """
+
+    order: bytes
+    members: bytes
+    values: bytes
+
+
+def fingerprint(scores: torch.Tensor, indices: torch.Tensor) -> Fingerprint:
+    """The fingerprint of one selection.
+
+    Args:
+        scores: [length], the valid scores of the row. indices: integers [k], relative to its start.
+    """
+    slots = indices.to(torch.int64)
+    inside = (slots >= 0) & (slots < scores.numel())
+    unique, counts = torch.unique(slots[inside], return_counts=True)
+    repeated = torch.repeat_interleave(unique, counts - 1)
+    keys, again = (value_keys(scores[where.to(scores.device)]).sort().values for where in (unique, repeated))
+    others = slots[~inside].sort().values
+    values = f"{keys.numel()} {again.numel()}\n".encode() + _bytes(keys) + _bytes(again) + _bytes(others)
+    return Fingerprint(_digest(_bytes(slots)), _digest(_bytes(slots.sort().values)), _digest(values))
+
+
+def kind_of(prints: Collection[Fingerprint]) -> Kind:
+    """The repeatability of selections of one row, from their fingerprints."""
+    if len({one.values for one in prints}) > 1:
+        return "values vary"
+    if len({one.members for one in prints}) > 1:
+        return "ties vary"
+    return "order varies" if len({one.order for one in prints}) > 1 else "same"
+
+
+def compare(scores: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> Kind:
+    """The repeatability of two selections of one row, by their values, their indices and their order.
+
+    Args:
+        scores: [length], the valid scores of the row. one, other: integers [k], relative to its start.
+    """
+    return kind_of([fingerprint(scores, one), fingerprint(scores, other)])
+
+
+@dataclass(frozen=True)
+class Member:
+    """An index that some calls select and others do not.
+
+    Attributes:
+        index: position in the row, relative to its start. score: its value.
+        gap: score minus the k-th best score: 0 or more for a winner or a tie of one, less for others; NaN if one is.
+        ulps: how many values of the dtype lie from the k-th best score to this one, with the sign of the gap; ``None``
+            where one is NaN.
+        held: calls that hold it. share: of all calls.
+    """
+
+    index: int
+    score: float
+    gap: float
+    ulps: int | None
+    held: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Repeatability:
+    """How much many calls on one row agree.
+
+    Attributes:
+        kind: the coarsest thing that varies.
+        calls: how many there were. orders, sets, values: how many different sequences of slots, index sets and
+            multisets of values they returned. commonest: how many calls returned the commonest set.
+        steady: indices that every call holds. cut: the k-th best score, ``None`` for an empty row.
+        members: the indices that come and go, best score first, smaller index first.
+    """
+
+    kind: Kind
+    calls: int
+    orders: int
+    sets: int
+    values: int
+    commonest: int
+    steady: int
+    cut: float | None
+    members: tuple[Member, ...]
+
+
+class Tally:
+    """Counts selections of one row as they come, so that none is kept.
+
+    Args:
+        scores: [length], the valid scores. exact: int [k], the reference's indices, -1 padded.
+    """
+
+    def __init__(self, scores: torch.Tensor, exact: torch.Tensor) -> None:
+        self._scores, self._exact = scores, exact
+        self._held = torch.zeros(scores.numel(), dtype=torch.int64, device=scores.device)
+        self._prints: Counter[Fingerprint] = Counter()
+
+    def add(self, indices: torch.Tensor) -> None:
+        """Count one selection, integers [k]."""
+        slots = indices.to(device=self._held.device, dtype=torch.int64)
+        self._held[slots[(slots >= 0) & (slots < self._held.numel())]] += 1  # an index that stands twice counts once
+        self._prints[fingerprint(self._scores, indices)] += 1
+
+    def result(self) -> Repeatability:
+        """What the calls so far amount to."""
+        calls = self._prints.total()
+        sets: Counter[bytes] = Counter()
+        for one, count in self._prints.items():
+            sets[one.members] += count
+        return Repeatability(
+            kind=kind_of(self._prints),
+            calls=calls,
+            orders=len({one.order for one in self._prints}),
+            sets=len(sets),
+            values=len({one.values for one in self._prints}),
+            commonest=max(sets.values(), default=0),
+            steady=int((self._held == calls).sum()) if calls else 0,
+            cut=cutoff(self._scores, self._exact),
+            members=tuple(self._members(calls)),
+        )
+
+    def _members(self, calls: int) -> Iterable[Member]:
+        moving = torch.nonzero((self._held > 0) & (self._held < calls)).flatten()
+        if not moving.numel():
+            return
+        scores = self._scores
+        moving = moving[torch.sort(value_keys(scores[moving]), descending=True, stable=True).indices]
+        cut = scores[self._exact[self._exact >= 0][-1:].long()]
+        keys, at = ulp_keys(scores[moving]).tolist(), int(ulp_keys(cut))
+        values, held = scores[moving].tolist(), self._held[moving].tolist()
+        for index, score, key, count in zip(moving.tolist(), values, keys, held, strict=True):
+            gap = score_gap(score, float(cut))
+            yield Member(index, score, gap, None if score != score or cut.isnan() else key - at, count, count / calls)
+
+
+def repeatability(scores: torch.Tensor, exact: torch.Tensor, selections: Iterable[torch.Tensor]) -> Repeatability:
+    """The repeatability of many selections of one row; arguments as for ``Tally``."""
+    tally = Tally(scores, exact)
+    for indices in selections:
+        tally.add(indices)
+    return tally.result()
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.cpu().contiguous().numpy().tobytes()
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()

@@ -1,0 +1,219 @@
+"""A captured run: a file, a folder or several captures as one sequence of rows, read as they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Self, TypeAlias
+
+import torch
+
+from workbench.analysis.divergence.alignment import Event, Key
+from workbench.capture import Call, Capture, Row, Token, open_capture
+from workbench.capture.folders import capture_files
+from workbench.capture.values import described, path_text, shown
+from workbench.errors import CaptureError, UsageError
+from workbench.words import listed
+
+Source: TypeAlias = str | bytes | os.PathLike[str] | Capture
+Given: TypeAlias = Source | Sequence[Source]
+Opener: TypeAlias = Callable[[Path], Capture]
+OPEN = 32  # files kept open at once
+ABOUT = ("release", "device", "model", "rows", "width", "stride", "next_n", "max_seq_len")
+
+
+@dataclass
+class _File:
+    """One capture of a run: given as it is, or opened anew whenever it is needed."""
+
+    label: str
+    path: Path | None = None
+    capture: Capture | None = None
+    stamp: tuple[int, int] | None = None
+
+
+class CapturedRun:
+    """A run to be compared: what was given is opened file by file, and at most ``OPEN`` files stay open.
+
+    Args:
+        given: a capture file, a folder of captures, a ``Capture``, or several of these in the order of the run.
+        opener: opens a file; ``open_capture`` by default.
+
+    Attributes:
+        name: as given. events: its rows in the order of the run. tokens: (request, step) to (file, number) of each.
+        shares_tokens: whether it is one rank of a run whose tokens cannot be told apart by rank.
+
+    Raises:
+        CaptureError: a file that cannot be read, or a folder without captures.
+        UsageError: what is given is none of these.
+    """
+
+    def __init__(self, given: Given, opener: Opener = open_capture) -> None:
+        self._opener = opener
+        self._open: OrderedDict[int, Capture] = OrderedDict()
+        self._digests: dict[tuple[int, int], str] = {}
+        sources = [given] if isinstance(given, str | bytes | os.PathLike | Capture) else given
+        if not isinstance(sources, Sequence) or not sources:
+            raise UsageError(f"a run is a capture file, a folder or captures; this is {described(given)}")
+        self._files = [file for source in sources for file in _files(source)]
+        first = self._files[0].label if len(sources) > 1 or isinstance(sources[0], Capture) else shown(sources[0])
+        self.name = first if len(sources) == 1 else f"{first} and {len(sources) - 1} more"
+        self.shares_tokens = False
+        self.events: list[Event] = []
+        self.tokens: dict[tuple[str | None, int], list[tuple[int, int]]] = defaultdict(list)
+        ranks: list[set[int | None]] = []
+        for number in range(len(self._files)):
+            capture = self.capture(number)
+            ranks.append(self._scan(number, capture))
+        self._ranks_of_files = ranks
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files that it opened; they open again when they are needed."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _scan(self, number: int, capture: Capture) -> set[int | None]:
+        """Take down the rows and tokens of one file; the ranks that its calls name."""
+        places: Counter[int] = Counter()
+        calls: dict[int, tuple[Key, int | None, tuple[tuple[str, object], ...]]] = {}
+        for row in range(len(capture)):
+            call = capture.call_of(row)
+            if call not in calls:
+                calls[call] = _told(capture.call(call))
+            key, k, about = calls[call]
+            self.events.append(Event(key, number, call, row, places[call], k, about))
+            places[call] += 1
+        request = capture.info.strings.get("request")
+        for at, step in enumerate(capture.tokens.steps.tolist()):
+            self.tokens[request, step].append((number, at))
+        return {key.rank for key, _, _ in calls.values()}
+
+    def capture(self, number: int) -> Capture:
+        """The capture of a file, opened if it is not open.
+
+        Raises:
+            CaptureError: it cannot be read, or was changed since it was first read.
+        """
+        file = self._files[number]
+        if file.capture is not None:
+            return file.capture
+        if number in self._open:
+            self._open.move_to_end(number)
+            return self._open[number]
+        assert file.path is not None
+        capture = self._opener(file.path)
+        status = file.path.stat()
+        stamp = (status.st_size, status.st_mtime_ns)
+        if file.stamp not in (None, stamp):
+            capture.close()
+            raise CaptureError("the file was changed meanwhile; compare again", file=file.label)
+        file.stamp = stamp
+        self._open[number] = capture
+        if len(self._open) > OPEN:
+            self._open.popitem(last=False)[1].close()
+        return capture
+
+    def label(self, event: Event) -> str:
+        """The file of an event, named as it was given."""
+        return self._files[event.file].label
+
+    def row(self, event: Event) -> Row:
+        """The row of an event, with its scores."""
+        return self.capture(event.file)[event.row]
+
+    def length(self, event: Event) -> int:
+        """The length of an event's row, without its scores."""
+        return int(self.capture(event.file).lengths[event.row])
+
+    def start(self, event: Event) -> int:
+        """The first valid cell of an event's row, without its scores."""
+        return self.capture(event.file).start_of(event.row)
+
+    def dtype(self, event: Event) -> str:
+        """The dtype of an event's scores; the row is read only where its file holds several."""
+        dtype = self.capture(event.file).info.dtype
+        return self.row(event).dtype if "," in dtype else dtype
+
+    def indices(self, event: Event) -> torch.Tensor | None:
+        """The recorded selection of an event, without its scores; ``None`` if there is none."""
+        return self.capture(event.file).indices_of(event.row)
+
+    def winners(self, event: Event) -> int | None:
+        """k of an event: its call's, or the recorded slots; ``None`` if neither is known."""
+        return event.k if event.k is not None else self.capture(event.file).slots_of(event.row)
+
+    def digest(self, event: Event) -> str:
+        """What names the input of an event, kept once it is worked out."""
+        where = (event.file, event.row)
+        if where not in self._digests:
+            self._digests[where] = self.capture(event.file).digest_of(event.row)
+        return self._digests[where]
+
+    def token(self, where: tuple[int, int]) -> Token:
+        """A token with its logits, by its file and number."""
+        return self.capture(where[0]).tokens[where[1]]
+
+    def by_rank(self) -> list[CapturedRun]:
+        """The ranks of this run, ascending, as runs of their own that share its files.
+
+        A rank has the tokens of the files that hold no other rank.
+
+        Raises:
+            UsageError: the captures name fewer than two ranks, or do not name the rank of every call.
+        """
+        ranks = {event.key.rank for event in self.events}
+        if None in ranks:
+            raise UsageError(f"{self.name}: some calls do not say their rank, so ranks cannot be compared")
+        if len(ranks) < 2:
+            raise UsageError(f"{self.name}: all calls are of rank {listed(ranks)}; two ranks or more are needed")
+        found = []
+        for rank in sorted(rank for rank in ranks if rank is not None):
+            run = object.__new__(CapturedRun)
+            run.__dict__.update(self.__dict__)
+            run.name, run.shares_tokens = f"rank {rank}", bool(self.tokens)
+            run.events = [event for event in self.events if event.key.rank == rank]
+            run.tokens = defaultdict(list)
+            for key, places in self.tokens.items():
+                own = [place for place in places if self._ranks_of_files[place[0]] == {rank}]
+                if own:
+                    run.tokens[key] = own
+            found.append(run)
+        return found
+
+
+def _files(source: Source) -> list[_File]:
+    if isinstance(source, Capture):
+        return [_File(source.name, capture=source)]
+    if not isinstance(source, str | bytes | os.PathLike):
+        raise UsageError(f"a run is a capture file, a folder or captures; this is {described(source)}")
+    path = Path(path_text(source))
+    if not path_text(source):
+        raise UsageError("a run is named by an empty string; name a capture or a folder of captures")
+    try:
+        is_folder = path.is_dir()
+    except (OSError, ValueError):
+        is_folder = False  # opening it says why
+    return [_File(shown(file), path=file) for file in (capture_files(path) if is_folder else [path])]
+
+
+def _told(call: Call) -> tuple[Key, int | None, tuple[tuple[str, object], ...]]:
+    key = Key(call.request, call.step, call.layer, call.rank, call.op)
+    return key, call.k, _shared(tuple((name, getattr(call, name)) for name in ABOUT))
+
+
+@lru_cache(maxsize=1024)  # calls by the hundred thousand are alike in this
+def _shared(about: tuple[tuple[str, object], ...]) -> tuple[tuple[str, object], ...]:
+    return about

@@ -1,0 +1,177 @@
+"""Compare captured runs of the same prompt: where they part first, and whose fault it is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+
+from workbench.analysis.divergence.alignment import Aligned, Event, align
+from workbench.analysis.divergence.inputs import What
+from workbench.analysis.divergence.selections import Judged, judged
+from workbench.analysis.divergence.states import State
+from workbench.analysis.divergence.tokens import NEAR_ULPS, TokenStep, token_step
+from workbench.analysis.reference import reference
+from workbench.analysis.repeatability import Kind, compare
+from workbench.capture import open_capture
+from workbench.errors import UsageError
+from workbench.runs.captured import CapturedRun, Given, Opener
+from workbench.runs.divergence import Comparison, Divergence, Place, Point
+
+Progress = Callable[[int], None]
+POINTS_NAMED = 3  # in a note
+
+
+def diverge(
+    *runs: Given | CapturedRun,
+    ranks: bool = False,
+    near_ulps: int = NEAR_ULPS,
+    opener: Opener = open_capture,
+    progress: Progress | None = None,
+) -> Divergence:
+    """Compare captured runs of the same prompt, each with the first one.
+
+    Args:
+        runs: each a capture file, a folder of captures, a ``Capture``, or a list of these in the order of the run.
+        ranks: compare the ranks of the one run that is given, each with the lowest.
+        near_ulps: the greatest margin between two logits, in ULPs of their dtype, that is called a near-tie.
+        opener: opens a file; for foreign ones, a function that names their tensors.
+        progress: called with the number of rows whose input was read, of those of all runs.
+
+    Raises:
+        CaptureError: a capture that cannot be read, or holds what no capture can hold.
+        UsageError: fewer than two runs (or, of ranks, not one run with two ranks).
+    """
+    if near_ulps < 0:
+        raise UsageError(f"near_ulps is {near_ulps}; 0 or more is needed")
+    if ranks and len(runs) != 1:
+        raise UsageError(f"ranks are those of one run, but {len(runs)} are given")
+    if not ranks and len(runs) < 2:
+        raise UsageError("two runs or more are compared; for the ranks of one run say so (ranks=True, --ranks)")
+    opened = [run if isinstance(run, CapturedRun) else CapturedRun(run, opener) for run in runs]
+    compared = opened[0].by_rank() if ranks else opened
+    done = 0
+    for run in compared:  # contents first: files are read once, from their beginning to their end
+        for event in run.events:
+            run.digest(event)
+            done += 1
+            if progress is not None:
+                progress(done)
+    first, *others = compared
+    names = tuple(run.name for run in compared)
+    return Divergence(names, tuple(_comparison(first, other, ranks, near_ulps) for other in others))
+
+
+def _comparison(a: CapturedRun, b: CapturedRun, ranks: bool, near_ulps: int) -> Comparison:
+    content = [lambda at, run=run: _content(run, run.events[at]) for run in (a, b)]
+    aligned = align(a.events, b.events, content[0], content[1], (a.name, b.name), ranks=ranks)
+    events = tuple(
+        (None if one.a is None else a.events[one.a], None if one.b is None else b.events[one.b])
+        for one in aligned.pairs
+    )
+    points = tuple(_point(a, b, one, *pair) for one, pair in zip(aligned.pairs, events, strict=True))
+    tokens, about_tokens = _tokens(a, b, aligned.requests, near_ulps)
+    notes = [*aligned.notes, *_differing(points, events), *about_tokens]
+    found = Comparison(a.name, b.name, points, tuple(tokens), tuple(notes), (a, b), events)
+    return found if found.first is None else replace(found, detail=found.look(found.first))
+
+
+def _content(run: CapturedRun, event: Event) -> tuple[str, int | None]:
+    return run.digest(event), run.winners(event)
+
+
+def _point(run_a: CapturedRun, run_b: CapturedRun, aligned: Aligned, a: Event | None, b: Event | None) -> Point:
+    event = a if a is not None else b
+    assert event is not None
+    point = Point(
+        request=aligned.key.request,
+        step=event.key.step,
+        layer=event.key.layer,
+        rank=aligned.key.rank,
+        op=aligned.key.op,
+        row=event.place,
+        occurrence=aligned.occurrence,
+        state="duplicate" if aligned.duplicate else "missing" if b is None else "extra",
+        reordered=aligned.reordered,
+        a=None if a is None else Place(run_a.label(a), a.row, a.call),
+        b=None if b is None else Place(run_b.label(b), b.row, b.call),
+    )
+    if a is None or b is None:
+        return point
+    state: State
+    what = _changed_input(run_a, run_b, a, b)
+    sides: tuple[Judged | None, Judged | None] = (None, None)
+    if what is not None:
+        state = "input differs"
+    else:
+        state, sides = _compared(run_a, run_b, a, b)
+        if state == "same" and aligned.reordered:
+            state = "reordered"
+    theirs = dict(b.about)
+    differing = tuple(name for name, value in a.about if value != theirs[name])
+    return replace(point, state=state, what=what, judged_a=sides[0], judged_b=sides[1], differing=differing)
+
+
+def _changed_input(run_a: CapturedRun, run_b: CapturedRun, a: Event, b: Event) -> What | None:
+    """The first thing that the inputs of a point differ in; ``None`` if they are bit-identical."""
+    k_a, k_b = run_a.winners(a), run_b.winners(b)
+    if k_a is not None and k_b is not None and k_a != k_b:
+        return "k"
+    if run_a.digest(a) == run_b.digest(b):
+        return None
+    if run_a.dtype(a) != run_b.dtype(b):
+        return "dtype"
+    if run_a.length(a) != run_b.length(b):
+        return "length"
+    return "start" if run_a.start(a) != run_b.start(b) else "scores"
+
+
+def _compared(
+    run_a: CapturedRun, run_b: CapturedRun, a: Event, b: Event
+) -> tuple[State, tuple[Judged | None, Judged | None]]:
+    """The state of two selections of the same input, and each side's verdict where values or ties vary."""
+    mine, theirs = run_a.indices(a), run_b.indices(b)
+    if mine is None or theirs is None:
+        return "not comparable", (None, None)
+    mine, theirs = mine.cpu(), theirs.cpu()
+    if torch.equal(mine, theirs):
+        return "same", (None, None)
+    if torch.equal(mine.sort().values, theirs.sort().values):  # without a look at the scores
+        return "order varies", (None, None)
+    row = run_a.row(a)
+    scores, exact = row.valid.cpu(), reference(row, run_a.winners(a)).indices.cpu()
+    kind: Kind = compare(scores, mine, theirs)
+    return kind, (judged(scores, exact, mine), judged(scores, exact, theirs))
+
+
+def _differing(points: tuple[Point, ...], events: tuple[tuple[Event | None, Event | None], ...]) -> Iterator[str]:
+    """What the calls of both runs do not have in common, one note for each field."""
+    seen: Counter[str] = Counter(name for point in points for name in point.differing)
+    for name, count in seen.items():
+        at = next(number for number, point in enumerate(points) if name in point.differing)
+        a, b = events[at]
+        assert a is not None
+        assert b is not None
+        values = ["unknown" if value is None else value for value in (dict(a.about)[name], dict(b.about)[name])]
+        yield f"{name} differs in {count} of {len(points)} points (first {values[0]} against {values[1]})"
+
+
+def _tokens(
+    a: CapturedRun, b: CapturedRun, requests: dict[str | None, str | None], near_ulps: int
+) -> tuple[list[TokenStep], list[str]]:
+    """The tokens of both runs, by step; those of one step in the order of the files."""
+    theirs = {(requests.get(request, request), step): places for (request, step), places in b.tokens.items()}
+    if bool(a.tokens) != bool(b.tokens):
+        return [], [f"only {(a if a.tokens else b).name} holds tokens, so none are compared"]
+    found: list[TokenStep] = []
+    for request, step in sorted({*a.tokens, *theirs}, key=lambda key: (key[1], key[0] or "")):
+        one, other = a.tokens.get((request, step), []), theirs.get((request, step), [])
+        for place in range(max(len(one), len(other))):
+            token_a = a.token(one[place]) if place < len(one) else None
+            token_b = b.token(other[place]) if place < len(other) else None
+            found.append(token_step(token_a, token_b, request=request, place=place, near_ulps=near_ulps))
+    if a.shares_tokens and not found:
+        return found, ["tokens are not compared: they stand in a file that holds several ranks"]
+    return found, []

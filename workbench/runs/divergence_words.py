@@ -1,0 +1,236 @@
+"""What a comparison of runs found, in a paragraph that can be pasted into a bug report."""
+
+from __future__ import annotations
+
+from workbench.analysis.divergence.inputs import describe, number
+from workbench.analysis.divergence.selections import Judged, SelectionDifference
+from workbench.analysis.divergence.states import STATES
+from workbench.analysis.divergence.tokens import TokenStep
+from workbench.runs.divergence import Comparison, Divergence, Point
+from workbench.words import listed
+
+
+def several(divergence: Divergence) -> str:
+    """The finding of one comparison, or of the earliest parting of several."""
+    earliest = divergence.earliest
+    text = finding(earliest)
+    total = len(divergence.comparisons)
+    if total == 1:
+        return text
+    parting = sum(comparison.parts for comparison in divergence.comparisons)
+    if not parting:
+        return f"None of {total} runs parts from {earliest.a}. {text}"
+    return f"{text} Of {total} runs, {parting} part{'s' if parting == 1 else ''} from {earliest.a}" + (
+        ", this one first." if parting > 1 else "."
+    )
+
+
+def finding(comparison: Comparison) -> str:
+    """Where two runs part first, whose fault it is there, what else differs, and what became of the tokens."""
+    return " ".join(sentences(comparison))
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """The finding in parts, of which the first stands alone."""
+    first, token = comparison.first, comparison.first_token
+    names = f"{comparison.b} parts from {comparison.a} at "
+    said: list[str] = []
+    if not comparison.parts:
+        said.append(_together(comparison))
+    token_leads = token is not None and (first is None or (first.step is not None and token.step < first.step))
+    if token is not None and token_leads:
+        said.append(f"{names}{token_place(token)}: {token_words(comparison, token)}.")
+    if first is not None:
+        lead = "The first point at which they part is " if token_leads else names
+        said += _parting(comparison, first, f"{lead}{place(first)}: ")
+    said += _others(comparison)
+    if token is not None and not token_leads:
+        said.append(f"At {token_place(token)}, {token_words(comparison, token)}.")
+    elif comparison.tokens and token is None and comparison.parts:
+        said.append(f"All {len(comparison.tokens)} tokens are the same.")
+    return [*said, *(f"Note: {note}." for note in comparison.notes)]
+
+
+def place(point: Point) -> str:
+    """Where a point is, as in ``step 3, layer 2, row 0``; what is not known is left out."""
+    names = [f"{name} {value}" for name in ("step", "layer", "rank") if (value := getattr(point, name)) is not None]
+    stored = point.a if point.a is not None else point.b
+    if not names and stored is not None:
+        return f"row {stored.row} of {stored.file}"
+    if point.occurrence:
+        names.append(f"call {point.occurrence + 1} of that name")
+    return ", ".join([*names, f"row {point.row}"])
+
+
+def token_place(token: TokenStep) -> str:
+    """Where a token is, as in ``the token of step 12``."""
+    which = f" ({token.place + 1} of that step)" if token.place else ""
+    return f"the token of step {token.step}{which}"
+
+
+def _together(comparison: Comparison) -> str:
+    counts, total = comparison.counts, len(comparison.points)
+    open_ = counts["not comparable"]
+    if open_ == total:
+        said = f"the inputs of all {total} points are bit-identical, and no selection is recorded on both sides"
+    elif open_:
+        said = f"{counts['same']} of {total} points are the same; of {open_} a selection is not recorded on both sides"
+    else:
+        said = f"all {total} points are the same"
+    same = sum(token.state == "same" for token in comparison.tokens)
+    tokens = f", and so are {same} of {len(comparison.tokens)} tokens" if comparison.tokens else ""
+    return f"{comparison.b} does not part from {comparison.a}: {said}{tokens}."
+
+
+def _parting(comparison: Comparison, first: Point, lead: str) -> list[str]:
+    """What happened at the first point, and whose fault it is."""
+    detail = comparison.detail
+    if first.state == "input differs":
+        what = describe(detail.inputs) if detail is not None and detail.inputs is not None else first.what
+        return [f"{lead}the selector is not accused, for its input differs: {what}.", upstream(comparison, first)]
+    if detail is not None and detail.selections is not None and detail.selections.kind != "same":
+        return [lead + _selections(comparison, first, detail.selections)]
+    owner = comparison.a if first.b is None else comparison.b
+    if first.state == "reordered":
+        return [f"{lead}the input and the selection are the same, but the runs have them in another order."]
+    if first.state == "duplicate":
+        return [f"{lead}{owner} has this call once more than the other run."]
+    return [f"{lead}only {owner} has this row."]
+
+
+def upstream(comparison: Comparison, point: Point) -> str:
+    """Where to look for the cause of an input that differs: what fed it."""
+    if point.what != "scores":
+        return f"Look at the call: its {point.what} does not come from a score."
+    before = [
+        one
+        for one in comparison.points
+        if (one.request, one.rank) == (point.request, point.rank) and one.a is not None and one.b is not None
+    ]
+    if point.step is None or point.layer is None:
+        return "The cause lies before it: the captures do not say which step and layer it is of."
+    layers = [one for one in before if one.step == point.step and one.layer is not None and one.layer < point.layer]
+    if layers:
+        feeder = max(layers, key=lambda one: one.layer or 0)
+        at = [one for one in layers if one.layer == feeder.layer]
+        states = sorted({one.state for one in at}, key=list(STATES).index)
+        return (
+            f"Look upstream: at what layer {feeder.layer} put out at step {point.step} (its selections: "
+            f"{listed(states)}), and at what layer {point.layer} computes before its selector."
+        )
+    if any(one.step is not None and one.step < point.step for one in before):
+        tokens = [token for token in comparison.tokens if token.step < point.step]
+        last = max((token.step for token in tokens), default=None)
+        chosen = [token for token in tokens if token.step == last]
+        told = ""
+        if chosen:
+            told = f" (tokens of step {last}: {listed(sorted({token.state for token in chosen}))})"
+        return (
+            f"Look upstream: it is the first captured layer of step {point.step}, fed by the token chosen before{told} "
+            "and by what earlier steps left in the cache."
+        )
+    return "Look upstream: nothing was captured before it; the prompt, the weights or the layers below differ."
+
+
+def _selections(comparison: Comparison, point: Point, found: SelectionDifference) -> str:
+    count = len(found.held)
+    if found.kind == "values vary":
+        return (
+            "on bit-identical input the selections hold different values: "
+            f"{comparison.a} {_lost(found.a)}, {comparison.b} {_lost(found.b)}. The selector is at fault in "
+            f"{_guilty(comparison, found)}: its input was the same."
+        )
+    if found.kind == "ties vary":
+        return (
+            f"on bit-identical input the selections hold the same values, but {count} indices differ between equal "
+            f"scores ({_scores(found)}). No value is lost to the other run; which members of a tie are taken is not "
+            f"the same from run to run.{_both_lose(comparison, found)}"
+        )
+    of = found.a.of
+    return (
+        f"on bit-identical input the selections hold the same {of} indices in another order ({found.slots} slots "
+        f"differ, the first is {found.first_slot}). No value is lost to the other run, but what sums over them in that "
+        f"order can change in its low bits.{_both_lose(comparison, found)}"
+    )
+
+
+def _scores(found: SelectionDifference) -> str:
+    values = list(dict.fromkeys(number(held.score, 9) for held in found.held))
+    return listed(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
+
+
+def _lost(side: Judged) -> str:
+    if side.verdict == "invalid":
+        return f"returned invalid slots and lacks {side.missing} of {side.of}"
+    return f"lost {side.missing or 'none'} of {side.of} winners"
+
+
+def _guilty(comparison: Comparison, found: SelectionDifference) -> str:
+    guilty = [name for name, side in ((comparison.a, found.a), (comparison.b, found.b)) if side.lossy]
+    return "both runs" if len(guilty) > 1 else guilty[0] if guilty else "one of them"
+
+
+def _both_lose(comparison: Comparison, found: SelectionDifference) -> str:
+    if not found.a.lossy and not found.b.lossy:
+        return ""
+    return f" Against the exact reference {comparison.a} {_lost(found.a)} and {comparison.b} {_lost(found.b)}."
+
+
+def _others(comparison: Comparison) -> list[str]:
+    """How many points are in which state, and where the selector is at fault later."""
+    if not comparison.parts or not comparison.points:
+        return []
+    counts = [f"{count} {state}" for state, count in comparison.counts.items() if count]
+    sentences = [f"Of {len(comparison.points)} points: {', '.join(counts)}."]
+    for state, facts in STATES.items():
+        point = comparison.first_of(state)
+        if facts.accuses and point is not None and point is not comparison.first:
+            lossy = [
+                name
+                for name, side in ((comparison.a, point.judged_a), (comparison.b, point.judged_b))
+                if side is not None and side.lossy
+            ]
+            sentences.append(
+                f"The selector is at fault too, first at {place(point)}: on bit-identical input, "
+                f"{listed(lossy)} lost winners."
+            )
+    return sentences
+
+
+def token_words(comparison: Comparison, token: TokenStep) -> str:
+    """What happened to a token, and what explains it."""
+    if token.state in ("missing", "extra"):
+        return f"only {comparison.a if token.state == 'missing' else comparison.b} has a token there"
+    if token.state == "not comparable":
+        return "neither a token nor logits are recorded on both sides"
+    if token.state == "same":
+        logits = {True: " from bit-identical logits", None: ""}.get(token.identical, "")
+        return f"both runs have token {token.token_a}{logits}"
+    if token.state == "logits differ":
+        chosen = "" if token.token_a is None else f", though both runs have token {token.token_a}"
+        margins = [margin for margin in (token.a, token.b) if margin is not None and margin.ulps is not None]
+        least = min(margins, key=lambda margin: margin.ulps or 0, default=None)
+        told = "" if least is None else f"; the two best lie {least.ulps} ULPs apart ({number(least.margin)})"
+        return f"the logits are not bit-identical{chosen}{told}"
+    return f"token {token.token_a} against {token.token_b}: {_flip(comparison, token)}"
+
+
+def _flip(comparison: Comparison, token: TokenStep) -> str:
+    logits = {
+        True: "the logits are bit-identical",
+        False: "the logits differ",
+        None: "logits are not recorded on both sides",
+    }[token.identical]
+    names = {"a": comparison.a, "b": comparison.b}
+    greedy = listed(names[side] for side in token.not_greedy)
+    if greedy:
+        return f"{logits}, and the token of {greedy} is not the best one there: not a greedy choice"
+    if token.cause is None:
+        return f"{logits}, so nothing tells how close the choice was" if token.identical is None else logits
+    moved = "" if not token.moved else f"; between the runs they moved by up to {number(token.moved)}"
+    if token.cause == "tie":
+        return f"{logits}, and the two tie exactly: how ties are broken decides{moved}"
+    ulps = f"{token.flip_ulps} ULP{'' if token.flip_ulps == 1 else 's'}"
+    if token.cause == "near-tie":
+        return f"{logits}, and the two lie at most {ulps} apart: a near-tie, which low bits turn over{moved}"
+    return f"{logits}, and the two lie up to {ulps} apart: no near-tie explains it{moved}"

@@ -1,0 +1,258 @@
+"""Many calls on one row, on the engines that there are: what comes and goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from workbench.analysis.repeatability import Repeatability, Tally
+from workbench.analysis.risk import Risk
+from workbench.analysis.verdict import judge
+from workbench.capture import Capture, Row
+from workbench.errors import UsageError
+from workbench.paths.catalog import get_path
+from workbench.paths.spec import Determinism
+from workbench.runs.case import Case
+from workbench.runs.inspect import judged_paths
+from workbench.runs.report import Result
+from workbench.runs.run import STOCK, run_case
+
+MODEL, RECORDED = "model", "recorded"
+ENGINES = (MODEL, RECORDED)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Many calls of one path, or of the op as recorded, on one row.
+
+    Attributes:
+        path, variant: ``None`` for recorded calls. engine: ``model`` or ``recorded``.
+        refused: why there were no calls; the fields below are then empty.
+        repeatability: how much they agree. verdicts: calls of each verdict.
+        missing_least, missing_most: values of the exact top-k that a call lacked. of: how many there are.
+        risk: of the row on the path, over every arrival order; ``None`` for recorded calls.
+    """
+
+    path: str | None
+    variant: str | None
+    engine: str
+    refused: str | None = None
+    repeatability: Repeatability | None = None
+    verdicts: dict[str, int] = field(default_factory=dict)
+    missing_least: int = 0
+    missing_most: int = 0
+    of: int = 0
+    risk: str | None = None
+
+    @property
+    def loses(self) -> bool:
+        """Whether values vary, a call lost winners or returned invalid slots, or the row is not safe there."""
+        varies = self.repeatability is not None and self.repeatability.kind == "values vary"
+        lost = any(self.verdicts.get(kind) for kind in ("lossy", "invalid"))
+        return varies or lost or self.risk in ("at risk", "certain")
+
+    @property
+    def name(self) -> str:
+        """As in ``sglang.fast_topk (stock)``."""
+        return f"{self.path} ({self.variant})" if self.path else "the recorded op"
+
+    @property
+    def sentence(self) -> str:
+        """What came of the calls, in a sentence or two."""
+        found = self.repeatability
+        if found is None:
+            return f"{self.name} was not called: {self.refused}."
+        text = f"{found.calls} calls of {self.name}: {found.kind}"
+        if found.kind != "same":
+            counts = [f"{found.orders} orders", f"{found.sets} sets of indices", f"{found.values} of values"]
+            text += f" ({', '.join(counts)}; {len(found.members)} indices come and go, {found.steady} are always held)"
+        lost = self.verdicts.get("lossy", 0) + self.verdicts.get("invalid", 0)
+        if not lost:
+            return f"{text}. No call lost a winner."
+        least, most = self.missing_least, self.missing_most
+        span = str(most) if least == most else f"{least} to {most}"
+        what = "lost winners or returned invalid slots"
+        return f"{text}. {lost} of {found.calls} calls {what}: {span} of {self.of} missing."
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Many calls on one row.
+
+    Attributes:
+        row: the row. k: winners wanted. judged_because: why these paths. lines: one a path and variant, recorded last.
+    """
+
+    row: Row
+    k: int
+    judged_because: str
+    lines: tuple[Repeated, ...]
+
+    @property
+    def loses(self) -> bool:
+        """Whether values vary, winners are lost, or the row is not safe anywhere."""
+        return any(line.loses for line in self.lines)
+
+    @property
+    def worst(self) -> Repeated | None:
+        """The line whose calls agree least, and of those the one that lost most; ``None`` if nothing was called."""
+        called = [line for line in self.lines if line.repeatability is not None]
+        return max(called, key=_damage, default=None)
+
+
+def _damage(line: Repeated) -> tuple[int, int, int]:
+    found = line.repeatability
+    assert found is not None
+    order = ("same", "order varies", "ties vary", "values vary")
+    return order.index(found.kind), line.missing_most, found.sets
+
+
+def repeat(
+    row: Row,
+    repeats: int = 50,
+    *,
+    paths: str | None = None,
+    variants: str = STOCK,
+    engine: str | None = None,
+    among: Iterable[Row] | Capture = (),
+    op: str | None = None,
+    release: str | None = None,
+    device: str | None = None,
+    k: int | None = None,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Repeats:
+    """Call selectors many times on one row.
+
+    Args:
+        row: the row. repeats: calls of each path; call i has the random arrival order of seed + i, but for paths that
+            promise the same result on every run: whatever order they keep, all calls have that of the seed.
+        paths: a glob of paths; by default the path that the row reaches where op, release and device decide it, else
+            every path that it may take. variants: a glob of variants.
+        engine: ``model``, or ``recorded``: the recorded selections of all calls on the same input (bit for bit, under
+            the same k) among the row itself and ``among``. By default both, recorded ones where there are two or more.
+        among: the capture of the row, or other rows.
+        op, release, device, k: those of the call where not given.
+        progress: called with the number of repeats done.
+
+    Raises:
+        UsageError: an unknown name, or fewer than two repeats.
+        CaptureError: a row that cannot be read, or whose k is not known.
+    """
+    if repeats < 2:
+        raise UsageError(f"repeats is {repeats}; two calls or more are compared")
+    if engine not in (None, *ENGINES):
+        raise UsageError(f"unknown engine {engine!r}; known engines: {', '.join(ENGINES)}")
+    case = Case(row, op, release, device, k)
+    because = "recorded calls on the same input"
+    lines: list[Repeated] = []
+    if engine != RECORDED:
+        judged, because = judged_paths(paths, case)
+        lines += _modelled(case, judged, variants, repeats, seed, progress)
+    elif paths is not None or variants != STOCK:
+        raise UsageError("the recorded engine stands for the op as a whole; leave paths and variants as they are")
+    if engine != MODEL:
+        recorded = _recorded(case, among)
+        if recorded.repeatability is not None or engine == RECORDED:
+            lines.append(recorded)
+    return Repeats(row, case.k, because, tuple(lines))
+
+
+class _Calls:
+    """The calls of one path while they are counted."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self.tally = Tally(case.row.valid, case.exact.indices)
+        self.verdicts: Counter[str] = Counter()
+        self.missing: list[int] = []
+
+    def add(self, indices: torch.Tensor, verdict: str, missing: int) -> None:
+        """Count a selection and its verdict."""
+        self.tally.add(indices)
+        self.verdicts[verdict] += 1
+        self.missing = [min([missing, *self.missing]), max([missing, *self.missing])]
+
+    def line(self, path: str | None, variant: str | None, engine: str, risk: Risk | None) -> Repeated:
+        """What they amount to."""
+        return Repeated(
+            path,
+            variant,
+            engine,
+            repeatability=self.tally.result(),
+            verdicts=dict(self.verdicts),
+            missing_least=self.missing[0],
+            missing_most=self.missing[1],
+            of=min(self._case.k, self._case.row.length),
+            risk=None if risk is None else risk.level,
+        )
+
+
+def _modelled(
+    case: Case, paths: str, variants: str, repeats: int, seed: int, progress: Callable[[int], None] | None
+) -> Iterator[Repeated]:
+    calls: dict[tuple[str | None, str | None], _Calls] = {}
+    last: dict[tuple[str | None, str | None], Result] = {}
+    for number in range(repeats):  # all paths under one arrival order, which is then worked out once
+        for made in run_case(case, paths=paths, variants=variants, seed=seed + number):
+            name = (made.line.path, made.line.variant)
+            result = last[name] = last[name] if name in last and _keeps_order(*name) else made
+            if result.selection is not None and result.verdict is not None:
+                one = calls.setdefault(name, _Calls(case))
+                one.add(result.selection.indices, result.verdict.kind, result.verdict.missing)
+        if not calls:  # whoever refuses the row once refuses it always
+            break
+        if progress is not None:
+            progress(number + 1)
+    for (path, variant), result in last.items():
+        if (path, variant) in calls:
+            yield calls[path, variant].line(path, variant, MODEL, result.risk)
+        else:
+            level = None if result.risk is None else result.risk.level
+            yield Repeated(path, variant, MODEL, refused=result.line.refused, risk=level)
+
+
+def _keeps_order(path: str | None, variant: str | None) -> bool:
+    """Whether a path promises the same result on every run, under an order of its own that nothing tells."""
+    if path is None or variant is None:
+        return False
+    spec = get_path(path)
+    contract = spec.variant(variant).contract or spec.contract
+    return contract.determinism is Determinism.RUN_TO_RUN
+
+
+def _recorded(case: Case, among: Iterable[Row] | Capture) -> Repeated:
+    if case.row.indices is None:
+        return Repeated(None, None, RECORDED, refused="the capture holds no recorded selection")
+    calls = _Calls(case)
+    for indices in _selections(case, among):
+        verdict = judge(case.row.valid, case.exact.indices, indices)
+        calls.add(indices, verdict.kind, verdict.missing)
+    found = calls.line(None, None, RECORDED, None)
+    if found.repeatability is None or found.repeatability.calls > 1:
+        return found
+    return Repeated(None, None, RECORDED, refused="the capture holds no second call on the same input")
+
+
+def _selections(case: Case, among: Iterable[Row] | Capture) -> Iterator[torch.Tensor]:
+    """The recorded selections of the row and of every other one with the same input; scores are read last."""
+    row, digest = case.row, case.row.digest
+    assert row.indices is not None
+    slots, device = row.indices.numel(), row.indices.device
+    yield row.indices
+    if not isinstance(among, Capture):
+        for other in among:
+            held = other.indices
+            if other is not row and held is not None and held.numel() == slots and other.digest == digest:
+                yield held.to(device)
+        return
+    for number in torch.nonzero(among.lengths == row.length).flatten().tolist():
+        itself = among.name == row.capture and number == row.index
+        if itself or among.slots_of(number) != slots or among.digest_of(number) != digest:
+            continue
+        indices = among.indices_of(number)
+        assert indices is not None
+        yield indices.to(device)
