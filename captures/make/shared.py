@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from workbench.capture.row import Row
+    from workbench.capture.tokens import Token
 
 SAMPLES = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "topk-workbench"
@@ -146,6 +147,7 @@ def write(
     op: str | None = None,
     release: str | None = None,
     device: str | None = None,
+    tokens: Sequence[Token] | None = None,
 ) -> None:
     """Writes one sample and says what it holds."""
     from workbench.capture.write import write_capture
@@ -153,7 +155,17 @@ def write(
 
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        write_capture(path, rows, op=op, release=release, device=device, model=model, source=source, overwrite=True)
+        write_capture(
+            path,
+            rows,
+            op=op,
+            release=release,
+            device=device,
+            model=model,
+            source=source,
+            tokens=tokens,
+            overwrite=True,
+        )
     except WorkbenchError as error:
         stop(str(error))
     say(f"wrote {path}: {len(rows)} rows, {path.stat().st_size / 1e6:.2f} MB")
