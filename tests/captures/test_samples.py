@@ -18,7 +18,8 @@ from workbench.capture import open_capture
 from workbench.runs.inspect import inspect_row
 
 SAMPLES = Path(__file__).resolve().parents[2] / "captures"
-SCRIPTS = sorted(path for path in (SAMPLES / "make").glob("*.py") if path.name != "shared.py")
+MODULES = ("shared.py", "topk_attention.py")  # what the scripts import
+SCRIPTS = sorted(path for path in (SAMPLES / "make").glob("*.py") if path.name not in MODULES)
 NAMES = sorted(path.name for path in SAMPLES.glob("*.safetensors"))
 README = (SAMPLES / "README.md").read_text(encoding="utf-8")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import combinations
 from pathlib import Path
 
 import workbench as wb
@@ -228,6 +229,30 @@ def _ties_only(risk: Risk) -> bool:
     return risk.level == "safe" and risk.breach and risk.buffered
 
 
+def greedy() -> str:
+    """Where the captured greedy runs part, as ``diverge`` finds it."""
+    lines = []
+    for folder in ("greedy-ties", "greedy-values"):
+        for pair in combinations(("exact", "order-1", "order-2"), 2):
+            with wb.diverge(*(ROOT / "captures" / folder / f"{name}.safetensors" for name in pair)) as found:
+                (one,) = found.comparisons
+            first = one.first
+            assert first is not None
+            sides = [side for side in (first.judged_a, first.judged_b) if side is not None]
+            flipped = [token.step for token in one.tokens if token.state == "token differs"]
+            lines.append(
+                (
+                    f"`{folder}`",
+                    " and ".join(f"`{name}`" for name in pair),
+                    f"step {first.step}, layer {first.layer}",
+                    f"`{first.state}`",
+                    " and ".join(str(side.missing) for side in sides),
+                    f"from step {flipped[0]}" if flipped else "none that is held",
+                )
+            )
+    return _table(["runs", "compared", "part first at", "by", "winners that they lack there", "tokens differ"], lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "tensors": tensors,
     "tokens": tokens,
@@ -243,6 +268,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "plan": plan,
     "devices": devices,
     "samples": samples,
+    "greedy": greedy,
 }
 
 
