@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.runs.repeat import repeat
     from workbench.runs.report import Report
     from workbench.runs.run import run
+    from workbench.runs.shrink import Shrunk, shrink
     from workbench.synthetic.make import make
 
 __version__ = "0.1.0"
@@ -49,6 +50,7 @@ __all__ = [
     "Row",
     "Selection",
     "Setup",
+    "Shrunk",
     "Token",
     "UsageError",
     "Verdict",
@@ -64,6 +66,7 @@ __all__ = [
     "repeat",
     "route",
     "run",
+    "shrink",
     "write",
 ]
 
@@ -83,6 +86,7 @@ _HOMES = {
     "Row": "capture.row",
     "Selection": "paths.selection",
     "Setup": "paths.conditions",
+    "Shrunk": "runs.shrink",
     "Token": "capture",
     "UsageError": "errors",
     "Verdict": "analysis.verdict",
@@ -96,6 +100,7 @@ _HOMES = {
     "repeat": "runs.repeat",
     "route": "paths.routing",
     "run": "runs.run",
+    "shrink": "runs.shrink",
     "write": "capture:write_capture",
 }
 

@@ -1,0 +1,73 @@
+"""The file that a shrinking row is kept in: whole at any time, and gone on from if the work was stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import torch
+
+from workbench.capture.opening import open_capture
+from workbench.capture.row import Row
+from workbench.capture.write import check_writable, write_capture
+from workbench.errors import CaptureError
+
+
+def row_digest(row: Row) -> str:
+    """Names a row by its valid scores, their dtype and its call's place: 16 hex digits."""
+    digest = hashlib.sha256(f"{row.dtype} {row.length}\n".encode())
+    digest.update(row.valid.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+class Saved:
+    """The output of one shrinking.
+
+    Args:
+        path: of the file. row, k: what shrinks. on, variant: names of its path and variant. seed, most_clean: of the
+            shrinking. overwrite: replace another file.
+
+    Attributes:
+        start: the smallest row of an earlier run of the same that was stopped; ``None`` without one.
+
+    Raises:
+        UsageError: another file is there and must not be replaced, or the path cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        row: Row,
+        k: int,
+        on: str,
+        variant: str,
+        seed: int,
+        most_clean: float,
+        overwrite: bool,
+    ) -> None:
+        self._path = path
+        self._said = (
+            f"shrunk from a row of {row.length} scores, sha256 {row_digest(row)}, k {k}, on {on} ({variant}), "
+            f"seed {seed}, p_clean up to {most_clean!r}"
+        )
+        self.start = self._unfinished()
+        self._overwrite = overwrite or self.start is not None
+        check_writable(path, overwrite=self._overwrite)
+
+    def _source(self, finished: bool) -> str:
+        return self._said + ("" if finished else "; not finished")
+
+    def _unfinished(self) -> Row | None:
+        if not Path(self._path).is_file():
+            return None
+        try:
+            with open_capture(self._path) as capture:
+                return capture[0] if capture.info.source == self._source(finished=False) else None
+        except CaptureError:
+            return None
+
+    def write(self, row: Row, finished: bool) -> None:
+        """Put a row in the file's place."""
+        write_capture(self._path, [row], source=self._source(finished), overwrite=self._overwrite)
+        self._overwrite = True  # from now on the file is this run's own
