@@ -22,6 +22,7 @@ from workbench.cli.paths import paths
 from workbench.cli.repeat import repeat
 from workbench.cli.route import route
 from workbench.cli.run import run
+from workbench.cli.shrink import shrink
 
 
 class Commands(TyperGroup):
@@ -90,7 +91,7 @@ def _help(command: Callable[..., int]) -> str:
     return "\n\n".join(text if text.startswith("workbench ") else text.replace("\n", " ") for text in paragraphs)
 
 
-for _command in (info, inspect, paths, route, run, repeat, diverge, make, export, app_command):
+for _command in (info, inspect, paths, route, run, repeat, diverge, make, shrink, export, app_command):
     app.command(help=_help(_command), epilog=EXIT_CODES)(_command)
 
 

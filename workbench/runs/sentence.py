@@ -55,6 +55,12 @@ def result_sentence(result: Result) -> str:
     return text + ("." if line.engine == "recorded" else f"{_outlook(result.risk)}.")
 
 
+def risk_words(risk: Risk) -> str:
+    """Where a row stands on a path, as in ``vllm.filtered (stock): at risk, 16385 scores share …``."""
+    why = _breach(risk) if risk.breach and risk.level in LOSING else risk.note
+    return f"{risk.path} ({risk.variant}): {risk.level}{', ' if why else ''}{why}"
+
+
 def _risk_unrun(risk: Risk | None) -> str:
     """The risk of a path that was not run, and what it rests on."""
     if risk is None or risk.level is None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from workbench.analysis.risk import Risk
 from workbench.analysis.shrinking.candidate import Candidate, Subject
-from workbench.analysis.shrinking.fault import MOST_CLEAN, Fault, Predicate, look
+from workbench.analysis.shrinking.fault import MOST_CLEAN, Fault, Predicate, look, scattered
 from workbench.analysis.shrinking.shrink import shrinking
 from workbench.capture.row import Row
-from workbench.errors import UsageError
-from workbench.paths.catalog import get_path
+from workbench.errors import CaptureError, UsageError
+from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
 from workbench.runs.fitting import alone, fitted, reaches
@@ -83,9 +83,8 @@ class Shrinking:
         tried, kept: candidates so far. is_minimum: whether the end was reached.
 
     Raises:
-        UsageError: an unknown name, a path that does not take the row, a risk that is not known, no path where none is
-            known, or a ``start`` that does not show the fault.
-        CaptureError: k is not known.
+        UsageError: an unknown name, no path where none is known, or a ``start`` that does not show the fault.
+        CaptureError: k is not known, the path does not take the row, or the risk is not known.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class Shrinking:
         given = Candidate(self._subject, row.valid.cpu(), case.k)
         seen = look(given)
         self._check(seen.risk)
-        self.fault, self.before = seen.fault, _figures(given)
+        self.fault, self.before = seen.fault, _figures(given, seen.risk)
         self._given = self._smallest = given
         self._most_clean = most_clean
         self._holds: Predicate | None = None
@@ -148,11 +147,11 @@ class Shrinking:
         if self.fault is None:
             return
         while not self.is_minimum:
+            self._scatter()
             # From its own call and fault the smallest row must have nothing left to find, as for whoever shrinks it
             # again: more may be found there, as a call with a smaller width can reach the path with fewer scores.
-            before, holds = self._smallest, self._holds
-            assert holds is not None
-            for step in shrinking(before, holds):
+            before = self._smallest
+            for step in shrinking(before, self.holds):
                 self.tried += 1
                 self.kept += step.kept
                 self._smallest = step.smallest
@@ -172,7 +171,7 @@ class Shrinking:
             variant=self.variant.name,
             fault=self.fault,
             before=self.before,
-            after=_figures(self._smallest),
+            after=_figures(self._smallest, look(self._smallest).risk),
             tried=self.tried,
             kept=self.kept,
             seconds=seconds,
@@ -182,6 +181,15 @@ class Shrinking:
             route_held=self._taken is not None,
             notes=self.notes,
         )
+
+    def _scatter(self) -> None:
+        made = scattered(self._smallest, look(self._smallest))
+        if made is None:
+            return
+        self.notes += ("scores rose or fell along the threshold bin, they stand at random now: the risk holds of that",)
+        self.tried, self.kept = self.tried + 1, self.kept + 1
+        self._smallest = made
+        self._holds = Predicate(look(made), self._most_clean, self._fits)
 
     def _fits(self, candidate: Candidate) -> bool:
         return self._fitted(candidate) is not None
@@ -196,22 +204,27 @@ class Shrinking:
             return None
         if Case(alone(self._row)).route == case.route:
             return own
-        self.notes = ("the route depends on the other rows of the call, which a row alone does not have: it is not held",)
+        self.notes = (
+            "the route depends on the other rows of the call, which a row alone does not have: it is not held",
+        )
         return None
 
     def _check(self, found: Risk) -> None:
-        """Raise UsageError where the risk does not tell."""
+        """Raise CaptureError where the risk does not tell."""
         name = f"{self.path.name} ({self.variant.name})"
-        if found.refused:
-            raise UsageError(f"row {self._row.index}: {name} does not take it: {listed(found.refused)}")
-        if found.level is None:
-            raise UsageError(f"row {self._row.index}: its risk on {name} is not known: {found.note}")
+        reason = f"{name} does not take it: {listed(found.refused)}" if found.refused else ""
+        if not reason and found.level is None:
+            reason = f"its risk on {name} is not known: {found.note}"
+        if reason:
+            raise CaptureError(reason, file=self._row.capture or None, row=self._row.index)
 
     def _go_on(self, start: Row) -> None:
+        """Begin with a smaller row, under its own call."""
         candidate = Candidate(self._subject, start.valid.cpu(), start.k or 0)
-        if not candidate.simpler_than(self._given) or start.k is None or not self.holds(candidate):
+        self._row = replace(self._row, scores=start.scores, length=start.length, start=start.start, call=start.call)
+        if self._given.simpler_than(candidate) or not self.holds(candidate):
             raise UsageError("the row to go on from is no smaller row with the same fault; start anew")
-        self._smallest = candidate
+        self._given = self._smallest = candidate
 
 
 def shrink(
@@ -294,8 +307,6 @@ def _chosen(case: Case, path: str | None, variant: str) -> tuple[Path, Variant]:
 
 def _unsafe(case: Case) -> str:
     """On which paths a row is not safe, to choose from."""
-    from workbench.paths.catalog import PATHS
-
     found = [case.risk(path, path.variant(STOCK)) for path in PATHS]
     names = [f"{one.path} ({one.level})" for one in found if one.level in ("at risk", "certain")]
     if not names:
@@ -303,5 +314,5 @@ def _unsafe(case: Case) -> str:
     return f"give a path (--path); this row is not safe on {listed(names)}"
 
 
-def _figures(candidate: Candidate) -> Figures:
-    return Figures(candidate.length, candidate.k, candidate.distinct.numel(), look(candidate).risk)
+def _figures(candidate: Candidate, found: Risk) -> Figures:
+    return Figures(candidate.length, candidate.k, candidate.distinct.numel(), found)

@@ -49,8 +49,8 @@ class Parts:
     """Positions of a row by what the path does with them, each int64 and ascending.
 
     Attributes:
-        above: in higher bins than the threshold bin. winners, losers: its members, by whether they belong to the exact
-            top-k (of equal scores the smaller positions do). below: in lower bins.
+        above: in higher bins than the threshold bin. winners, losers: its members, by whether they belong to an exact
+            top-k (of equal scores a random choice does). below: in lower bins.
     """
 
     above: torch.Tensor
@@ -84,7 +84,9 @@ class Candidate:
         """The parts by the path's coarse key; without one the scores equal to the k-th best make up the bin."""
         members, above = self._members_and_above
         keys = value_keys(self.scores[members])
-        best = torch.sort(keys, descending=True, stable=True).indices[: self.k - above.numel()]
+        # Of equal members any may be winners: the smaller positions would give the row an order along it.
+        shuffled = torch.randperm(members.numel(), generator=torch.Generator().manual_seed(self.subject.seed))
+        best = shuffled[torch.argsort(keys[shuffled], descending=True, stable=True)][: self.k - above.numel()]
         won = torch.zeros(members.numel(), dtype=torch.bool)
         won[best] = True
         rest = torch.ones(self.length, dtype=torch.bool)
@@ -114,14 +116,14 @@ class Candidate:
     @cached_property
     def distinct(self) -> torch.Tensor:
         """One score of every bit pattern in the row."""
-        return torch.unique(patterns(self.scores)).view(self.scores.dtype)
+        return distinct(self.scores)
 
     def simpler_than(self, other: Candidate) -> bool:
         """Whether it stands before another in the order of simplicity.
 
-        Shorter rows stand first; among those smaller k; then fewer scores in the threshold bin and fewer above it (where
-        no bin matters, fewer that differ from the most common one); then fewer distinct values and simpler ones. What
-        is dear to count is counted only where the rest is equal.
+        Shorter rows stand first; among those smaller k; then fewer scores in the threshold bin and fewer above it
+        (where no bin matters, fewer that differ from the most common one); then fewer distinct values and simpler ones.
+        What is dear to count is counted only where the rest is equal.
         """
         mine, its = (self.length, self.k), (other.length, other.k)
         if mine != its:
@@ -139,8 +141,8 @@ class Candidate:
     @cached_property
     def common(self) -> torch.Tensor:
         """The score that most positions hold, [1]; of equally common ones that of the least bit pattern."""
-        found, counts = torch.unique(patterns(self.scores), return_counts=True)
-        return found[counts.argmax()].view(1).view(self.scores.dtype)
+        found, counts = np.unique(patterns(self.scores).numpy(), return_counts=True)
+        return torch.from_numpy(found[counts.argmax()].reshape(1)).view(self.scores.dtype)
 
     @cached_property
     def odd(self) -> torch.Tensor:
@@ -179,6 +181,11 @@ class Candidate:
 def patterns(scores: torch.Tensor) -> torch.Tensor:
     """Bit patterns of scores, int32 or int16: -0.0 is not 0.0, and every NaN is one of its own."""
     return scores.contiguous().view(_PATTERNS[scores.dtype])
+
+
+def distinct(scores: torch.Tensor) -> torch.Tensor:
+    """One score of every bit pattern, ascending by pattern as a signed integer."""
+    return torch.from_numpy(np.unique(patterns(scores).numpy())).view(scores.dtype)
 
 
 def complexity(values: torch.Tensor) -> np.ndarray:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import torch
 
 from workbench.analysis.risk import ORDERED, Risk, risk
 from workbench.analysis.shrinking.candidate import Candidate
@@ -35,8 +37,8 @@ class Fault:
         verdict: ``invalid`` where slots come back empty, repeated or unwritten under every order, else ``lossy``;
             ``None`` where no selection can be made.
         nan: whether the loss needs NaN.
-        ordered: 1 or -1 where the members of the bin rise or fall along the row, else 0. Threads arrive roughly by
-            position: a row of that kind loses otherwise than the risk's random orders do.
+        ordered: 1 or -1 where the members of a bin that overflows rise or fall along the row, else 0. Threads arrive
+            roughly by position: a row of that kind loses otherwise than the risk's random orders do.
         note: what else the risk says of the row, with its numbers left out.
     """
 
@@ -46,7 +48,6 @@ class Fault:
     nan: bool
     ordered: int
     note: str
-
 
     def binned(self, variant: Variant) -> bool:
         """Whether it lies in how the coarse bins are filled."""
@@ -68,7 +69,7 @@ def look(candidate: Candidate) -> Seen:
     if found.level is None or found.level == "safe":
         return Seen(found, None)
     overflow = _overflow(found)
-    correlation = found.order_correlation or 0.0
+    correlation = (found.order_correlation or 0.0) if overflow else 0.0
     return Seen(
         found,
         Fault(
@@ -107,6 +108,20 @@ def _verdict(candidate: Candidate, found: Risk, overflow: str) -> Literal["lossy
     exact = exact_topk(candidate.scores, candidate.k)
     kind = judge(candidate.scores, exact, selection.indices, UNWRITTEN).kind
     return "invalid" if kind == "invalid" else "lossy"
+
+
+def scattered(candidate: Candidate, seen: Seen) -> Candidate | None:
+    """The row with the scores of its threshold bin in random places of the bin, where they rise or fall along the row.
+
+    Of such a row the risk knows the extremes alone. ``None`` if it is no such row, or another fault without the order.
+    """
+    if seen.fault is None or not seen.fault.ordered:
+        return None
+    members = torch.cat([candidate.parts.winners, candidate.parts.losers])
+    generator = torch.Generator().manual_seed(candidate.subject.seed)
+    places = members[torch.randperm(members.numel(), generator=generator)]
+    made = candidate.with_values((places, candidate.scores[members]))
+    return made if look(made).fault == replace(seen.fault, ordered=0) else None
 
 
 class Predicate:

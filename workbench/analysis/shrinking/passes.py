@@ -1,8 +1,8 @@
 """The passes. Each is given a row and proposes simpler ones; it is told of each whether it was kept.
 
 A pass need not know what makes the fault: a proposal that goes too far is not kept, and the pass tries a smaller step.
-Scores that go are chosen at random by the seed, and those that stay keep their order: threads arrive roughly by position,
-so that neither must make good scores come before bad ones.
+Scores that go are chosen at random by the seed, and those that stay keep their order: threads arrive roughly by
+position, so that neither must make good scores come before bad ones.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from functools import partial
 
+import numpy as np
 import torch
 
 from workbench.analysis.shrinking.candidate import Candidate, complexity, patterns
@@ -45,7 +46,7 @@ def _shuffled(row: Candidate, positions: torch.Tensor) -> torch.Tensor:
 def fewer_below(row: Candidate) -> Proposals:
     """Delete scores below the threshold bin."""
     order = _shuffled(row, row.parts.below)
-    yield from _most(lambda count: row.without(order[:count]), order.numel())
+    yield from _most(partial(_deleted, row, order), order.numel())
 
 
 def smaller_k(row: Candidate) -> Proposals:
@@ -81,22 +82,28 @@ def smaller_k(row: Candidate) -> Proposals:
 def fewer_above(row: Candidate) -> Proposals:
     """Delete scores above the threshold bin with k as it is: more of the bin must be taken."""
     order = _shuffled(row, row.parts.above)
-    yield from _most(lambda count: row.without(order[:count]), order.numel())
+    yield from _most(partial(_deleted, row, order), order.numel())
 
 
 def fewer_in_the_bin(row: Candidate) -> Proposals:
     """Delete members of the threshold bin that are no winners."""
     order = _shuffled(row, row.parts.losers)
-    yield from _most(lambda count: row.without(order[:count]), order.numel())
+    yield from _most(partial(_deleted, row, order), order.numel())
 
 
-def late_out_of_the_bin(row: Candidate) -> Proposals:
-    """The same from the end of the row, where the ranks of a cluster fill a buffer in their order."""
+def from_the_ends(row: Candidate) -> Proposals:
+    """Delete, or move out of the bin, from either end of the row: which rank of a cluster sees a score matters."""
     buffer = row.subject.variant.buffer or row.subject.path.buffer
-    if buffer is not None and buffer.ranks is not None:
-        losers = row.parts.losers.flip(0)
-        yield from _most(lambda count: row.without(losers[:count]), losers.numel())
-        yield from _sunk(row, losers, shuffled=False)
+    if buffer is None or buffer.ranks is None:
+        return
+    for part in (row.parts.below, row.parts.losers):
+        for order in (part.flip(0), part):
+            yield from _most(partial(_deleted, row, order), order.numel())
+    yield from _sunk(row, row.parts.losers.flip(0), shuffled=False)
+
+
+def _deleted(row: Candidate, order: torch.Tensor, count: int) -> Candidate:
+    return row.without(order[:count])
 
 
 def out_of_the_bin(row: Candidate) -> Proposals:
@@ -196,8 +203,7 @@ def simpler_values(row: Candidate) -> Proposals:
     """Replace one value at a time by a simpler one, or by another that the row holds; where there are few."""
     if row.distinct.numel() > FEW_VALUES:
         return
-    order = torch.from_numpy((-complexity(row.distinct)).argsort(kind="stable"))
-    values = row.distinct[order]
+    values = row.distinct[np.argsort(-complexity(row.distinct), kind="stable")]
     for at in range(values.numel()):
         value = values[at : at + 1]
         for other in simple(value, torch.cat([values[:at], values[at + 1 :]])):
@@ -215,7 +221,7 @@ PASSES: tuple[Pass, ...] = (
     fewer_in_the_bin,
     smaller_k,
     out_of_the_bin,
-    late_out_of_the_bin,
+    from_the_ends,
     alike,
     down_from_above,
     into_plain_bins,

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from functools import cache
 
+import numpy as np
 import torch
 
-from workbench.analysis.shrinking.candidate import complexity, patterns
+from workbench.analysis.shrinking.candidate import complexity, distinct
 from workbench.numeric.keys import bin_values, coarse_keys, value_keys
 
 LEVELS = (2, 3, 4, 8, 16, 64, 256, 4096)  # how many values the members of a bin are brought down to
@@ -25,18 +26,16 @@ def plain_numbers(dtype: torch.dtype) -> torch.Tensor:
     numbers = torch.tensor([0.0, *sizes, *(-size for size in sizes), math.inf, -math.inf], dtype=torch.float64)
     held = numbers.to(dtype)
     held = held[held.to(torch.float64) == numbers]
-    return held[torch.from_numpy(complexity(held).argsort(kind="stable"))]
+    return torch.index_select(held, 0, torch.from_numpy(np.argsort(complexity(held), kind="stable")))
 
 
 def _by_simplicity(values: torch.Tensor) -> torch.Tensor:
     """Distinct values, the simplest first; at equal simplicity by bit pattern."""
-    distinct = torch.unique(patterns(values)).view(values.dtype)
-    return distinct[torch.from_numpy(complexity(distinct).argsort(kind="stable"))]
+    found = distinct(values)
+    return torch.index_select(found, 0, torch.from_numpy(np.argsort(complexity(found), kind="stable")))
 
 
-def fitting(
-    bits: int | None, bin_: int | None, own: torch.Tensor, members: torch.Tensor, higher: bool
-) -> list[float]:
+def fitting(bits: int | None, bin_: int | None, own: torch.Tensor, members: torch.Tensor, higher: bool) -> list[float]:
     """Values for a part above or below the bin: a few plain numbers that lie there, then the simplest of its own.
 
     Args:
@@ -58,8 +57,9 @@ def near_one(bits: int, count: int) -> torch.Tensor:
 
     They fill the lower half of the bin: in the upper half, scores that round up leave it.
     """
-    half = 2.0 ** (15 - bits - HALF_FRACTION)
-    return 1 + torch.arange(count) * (half / 2 ** math.ceil(math.log2(count - 1) if count > 2 else 0))
+    half = math.ldexp(1.0, 15 - bits - HALF_FRACTION)
+    steps = 1 << (count - 2).bit_length()  # the least power of two from count - 1 on
+    return 1 + torch.arange(count) * (half / steps)
 
 
 def pairs_in_bin(bits: int, bin_: int, members: torch.Tensor) -> Iterator[torch.Tensor]:

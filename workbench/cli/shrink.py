@@ -1,0 +1,185 @@
+"""``workbench shrink``: the smallest row that still shows the same fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.cli.exits import CLEAN, FOUND, complain
+from workbench.cli.jsonout import print_json
+from workbench.cli.layout import Column
+from workbench.cli.options import INT32, SEEDS, File, Given, Json, Naming, integer, one_thread, open_file, spread
+from workbench.cli.tables import counted, lines, number, progress, say, table
+from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.capture import Capture
+    from workbench.runs.shrink import Figures, Shrunk
+
+DAY = 86_400
+# What the table shows of the row and of its risk, by the names of both.
+ROW_FIGURES = ("length", "k", "distinct")
+RISK_FIGURES = ("population", "capacity", "above", "need", "level", "p_clean", "expected_missing", "order_correlation")
+
+
+@spread
+def shrink(
+    file: File,
+    naming: Naming,
+    given: Given,
+    row: Annotated[
+        int | None, typer.Option(**integer(0, INT32), help="The row; needed where the capture has several.")
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The path with the fault; by default the one the row reaches.")
+    ] = None,
+    variant: Annotated[str, typer.Option(metavar="NAME", help="Its variant.")] = "stock",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the smallest row to a capture.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let --output replace a file.")] = False,
+    seed: Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of every random choice.")] = 0,
+    time_limit: Annotated[
+        int | None, typer.Option(**integer(1, DAY), help="Stop after so many seconds, with the smallest row so far.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Shrink a row to the smallest one that shows the same fault on the same path: fewer scores, smaller k, simpler
+    values.
+
+    The fault is held by the row's risk over every arrival order. The result is a local minimum: shrunk again, it stays
+    as it is. Stopped by Ctrl-C or --time-limit, --output holds the smallest row so far, and the same command goes on
+    from it. A row that shows no fault on the path gives exit code 0.
+
+    workbench shrink capture.safetensors --row 2 --path sglang.fast_topk
+    workbench shrink capture.safetensors --row 2 --path sglang.fast_topk --output small.safetensors
+    """
+    from workbench.runs.shrink import shrink as shrink_row
+
+    with open_file(file, naming, given) as capture:
+        at = _number(row, capture)
+        notes = given.notes(capture)
+        _apart(file, output)
+        held = given.apply(capture[at])
+        name = capture.info.path
+        about = f"row {at} of {name}"
+        with one_thread(), progress(f"shrinking row {at} of {capture.name}", held.length) as done:
+            try:
+                found = shrink_row(
+                    held,
+                    path,
+                    variant,
+                    seed=seed,
+                    output=output,
+                    overwrite=overwrite,
+                    time_limit=time_limit,
+                    progress=done,
+                )
+            except KeyboardInterrupt:
+                if output is not None and Path(output).is_file():
+                    complain(f"the smallest row so far is in {output}; the same command goes on from it")
+                raise
+    written = output if found.fault is not None else None
+    if json:
+        print_json(_document(found, about, name, at, notes, written))
+    else:
+        _print(found, about, notes, written)
+    return CLEAN if found.fault is None else FOUND
+
+
+def _number(row: int | None, capture: Capture) -> int:
+    if row is None and len(capture) > 1:
+        raise UsageError(f"the capture has rows 0 to {len(capture) - 1}; choose one with --row")
+    if row is not None and row >= len(capture):
+        raise UsageError(f"there is no row {row}; the capture has rows 0 to {len(capture) - 1}")
+    return row or 0
+
+
+def _apart(file: str, output: str | None) -> None:
+    """Refuse to write over the capture that is read."""
+    if output is None or "\0" in output or not Path(output).exists():
+        return
+    if Path(output).samefile(file):
+        raise UsageError(f"{output}: this is the capture that is read; name another file")
+
+
+def sentence(found: Shrunk, about: str) -> str:
+    """What became of the row."""
+    from workbench.runs.sentence import risk_words
+
+    capital = about[0].upper() + about[1:]
+    where = f"{found.path} ({found.variant})"
+    if found.fault is None:
+        note = f" ({found.after.risk.note})" if found.after.risk.note else ""
+        return f"{capital} shows no fault on {where}: no arrival order loses a value{note}. There is nothing to shrink."
+    before, after = found.before, found.after
+    size = f"{counted(after.length, 'score')}, k {after.k}"
+    if (before.length, before.k) != (after.length, after.k):
+        k = f"k from {before.k} to {after.k}" if before.k != after.k else f"k {after.k}"
+        done = f"shrank from {counted(before.length, 'score')} to {after.length}, {k}"
+    elif found.kept:
+        done = f"got simpler values only: {size}"
+    else:
+        done = f"is as small as it gets: {size}" if found.is_minimum else f"did not get smaller yet: {size}"
+    return f"{capital} {done}, and shows the same fault on {risk_words(after.risk)}."
+
+
+def _print(found: Shrunk, about: str, notes: list[str], written: str | None) -> None:
+    say(sentence(found, about), "bold")
+    lines((f"note: {note}" for note in (*notes, *found.notes)), indent="")
+    if found.fault is None:
+        return
+    say("")
+    table(
+        [Column("", "word"), Column("before"), Column("after")],
+        [
+            (name.replace("_", " "), _shown(one), _shown(other))
+            for (name, one), other in zip(_figures(found.before).items(), _figures(found.after).values(), strict=True)
+            if one is not None or other is not None
+        ],
+    )
+    how = "a local minimum" if found.is_minimum else "stopped before the end"
+    say(f"{counted(found.tried, 'candidate')} tried, {found.kept} kept: {how}, seed {found.seed}.")
+    if written is None:
+        say("The row was not kept: --output FILE writes it to a capture.")
+    else:
+        more = "" if found.is_minimum else "; the same command goes on from it"
+        say(f"Written to {written}{more}.")
+
+
+def _shown(value: object) -> object:
+    return number(value) if isinstance(value, int | float) else value
+
+
+def _figures(figures: Figures) -> dict[str, object]:
+    return {name: getattr(figures, name) for name in ROW_FIGURES} | {
+        name: getattr(figures.risk, name) for name in RISK_FIGURES
+    }
+
+
+def _document(
+    found: Shrunk, about: str, capture: str, row: int, notes: list[str], written: str | None
+) -> dict[str, object]:
+    return {
+        "command": "shrink",
+        "capture": capture,
+        "row": row,
+        "path": found.path,
+        "variant": found.variant,
+        "sentence": sentence(found, about),
+        "fault": found.fault,
+        "before": found.before,
+        "after": found.after,
+        "call": found.row.call,
+        "is_minimum": found.is_minimum,
+        "route_held": found.route_held,
+        "most_clean": found.most_clean,
+        "tried": found.tried,
+        "kept": found.kept,
+        "seconds": found.seconds,
+        "seed": found.seed,
+        "notes": [*notes, *found.notes],
+        "output": written,
+    }
