@@ -113,6 +113,40 @@ def inspect_command() -> dict[str, object]:
     }
 
 
+SHRUNK = (
+    ("vllm.histogram_256", 32768, 2048),
+    ("vllm.filtered", LENGTH, 2048),
+    ("vllm.cooperative_8", LENGTH, 2048),
+    ("sglang.fast_topk", LENGTH, 2048),
+    ("sglang.v2_cluster_8", LENGTH, 2048),
+)
+
+
+def shrink_rows() -> dict[str, object]:
+    """Shrinking a row that overflows a path's buffer, on one core."""
+    torch.set_num_threads(1)
+    found = {}
+    for path, length, k in SHRUNK:
+        generator = torch.Generator().manual_seed(0)
+        scores = torch.randn(length, generator=generator)
+        crowd = torch.rand(length, generator=generator) < 0.3
+        scores[crowd] = 4 + torch.rand(int(crowd.sum()), generator=generator) / 100
+        shrunk = wb.shrink(wb.Row(scores, length, call=wb.Call(k=k)), path)
+        if not shrunk.is_minimum:
+            sys.exit(f"{path}: no minimum was reached")
+        found[path] = {
+            "from": [length, k],
+            "to": [shrunk.after.length, shrunk.after.k],
+            "candidates": shrunk.tried,
+            "seconds": round(shrunk.seconds, 2),
+        }
+    return {
+        "what": "wb.shrink of a normal row with three tenths of its scores in one bin, one core; sizes are [length, k]",
+        "rows": found,
+        "wanted": "at most 60 seconds each",
+    }
+
+
 def processor() -> str:
     """The processor's name, where the system tells."""
     try:
@@ -134,6 +168,7 @@ def main() -> None:
         "command": "make bench",
         "risk": risk_against_topk(),
         "inspect": inspect_command(),
+        "shrink": shrink_rows(),
     }
     text = json.dumps(result, indent=2) + "\n"
     print(text, end="")

@@ -69,5 +69,7 @@ class Saved:
 
     def write(self, row: Row, finished: bool) -> None:
         """Put a row in the file's place."""
+        # An interrupt can come between the first file and the note below that it is this run's own.
+        self._overwrite = self._overwrite or self._unfinished() is not None
         write_capture(self._path, [row], source=self._source(finished), overwrite=self._overwrite)
-        self._overwrite = True  # from now on the file is this run's own
+        self._overwrite = True

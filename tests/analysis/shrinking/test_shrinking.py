@@ -76,7 +76,7 @@ rows = st.lists(
 
 
 @pytest.mark.parametrize("path", BUFFERED, ids=lambda path: path.name)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(scores=rows, k=st.integers(1, 12), capacity=st.integers(1, 5))
 def test_any_row_keeps_its_fault_gets_simpler_and_is_a_minimum(
     path: object, scores: list[float], k: int, capacity: int
