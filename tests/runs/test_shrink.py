@@ -14,8 +14,11 @@ import torch
 import workbench as wb
 from tests import truth
 from workbench.analysis.shrinking.candidate import patterns
+from workbench.analysis.shrinking.fault import MOST_CLEAN
 from workbench.capture.row import Call, Row
 from workbench.errors import CaptureError, UsageError
+from workbench.export.fixture import MOST_CALLS
+from workbench.export.losing import calls_needed
 from workbench.paths.catalog import find_paths
 from workbench.paths.routing import route
 from workbench.runs import saved as saved_module
@@ -131,6 +134,12 @@ def hot(length: int = 20000, start: int = 0, padding: int = 0, **call: object) -
     whole = torch.full((width,), 9.0)
     whole[start : start + length] = scores
     return Row(whole, length, start, Call(**{"k": 1024, "rows": 1, "width": width, "stride": width} | call))
+
+
+def test_what_is_left_can_be_exported(tmp_path: Path) -> None:
+    assert calls_needed(MOST_CLEAN) <= MOST_CALLS
+    found = wb.shrink(hot(), path="vllm.histogram_256")
+    assert wb.export(found.row, to=tmp_path, path=found.path).files
 
 
 def test_start_padding_and_recorded_indices_go() -> None:

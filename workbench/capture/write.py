@@ -149,15 +149,6 @@ class _Plan:
         return len(text).to_bytes(8, "little") + text
 
 
-def check_writable(path: str | bytes | os.PathLike[str], *, overwrite: bool) -> None:
-    """Whether ``write_capture`` would begin to write there, for work that takes long before it writes.
-
-    Raises:
-        UsageError: as ``write_capture``.
-    """
-    _check_target(Path(path_text(path)), shown(path), overwrite)
-
-
 def _check_texts(strings: dict[str, str | None]) -> None:
     for name, value in strings.items():
         if value is not None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
-import torch
-
 from workbench.capture.opening import open_capture
 from workbench.capture.row import Row
-from workbench.capture.write import check_writable, write_capture
+from workbench.capture.values import path_text, shown
+from workbench.capture.write import CURE, write_capture
 from workbench.errors import CaptureError
-
-
-def row_digest(row: Row) -> str:
-    """Names a row by its valid scores, their dtype and its call's place: 16 hex digits."""
-    digest = hashlib.sha256(f"{row.dtype} {row.length}\n".encode())
-    digest.update(row.valid.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    return digest.hexdigest()[:16]
+from workbench.targets import check_target
 
 
 class Saved:
@@ -48,12 +40,12 @@ class Saved:
     ) -> None:
         self._path = path
         self._said = (
-            f"shrunk from a row of {row.length} scores, sha256 {row_digest(row)}, k {k}, on {on} ({variant}), "
+            f"shrunk from a row of {row.length} scores, {row.digest[:23]}, k {k}, on {on} ({variant}), "
             f"seed {seed}, p_clean up to {most_clean!r}"
         )
         self.start = self._unfinished()
         self._overwrite = overwrite or self.start is not None
-        check_writable(path, overwrite=self._overwrite)
+        check_target(Path(path_text(path)), shown(path), overwrite=self._overwrite, cure=CURE)
 
     def _source(self, finished: bool) -> str:
         return self._said + ("" if finished else "; not finished")
