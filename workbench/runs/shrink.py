@@ -14,6 +14,7 @@ from workbench.analysis.shrinking.shrink import shrinking
 from workbench.capture.row import Row
 from workbench.errors import CaptureError, UsageError
 from workbench.paths.catalog import PATHS, get_path
+from workbench.paths.routing import route
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
 from workbench.runs.fitting import alone, fitted, reaches
@@ -202,7 +203,7 @@ class Shrinking:
         own = (self.path.name, self.variant.name)
         if case.route is None or not reaches(case.route, own):
             return None
-        if Case(alone(self._row)).route == case.route:
+        if reaches(route(alone(self._row)), own):
             return own
         self.notes = (
             "the route depends on the other rows of the call, which a row alone does not have: it is not held",
