@@ -160,8 +160,8 @@ def test_a_path_that_the_row_does_not_reach_has_no_route_to_hold() -> None:
 
 
 def test_a_route_by_the_lengths_of_other_rows_is_said_not_to_be_held() -> None:
-    row = hot(120000, k=512, rows=40, width=120000, stride=120000, max_seq_len=120000)
-    row = replace(row, batch=torch.full((40,), 120000))
+    row = hot(120000, k=512, rows=100, width=120000, stride=120000, max_seq_len=120000)
+    row = replace(row, batch=torch.tensor([120000] * 40 + [1000] * 60))
     where = {"op": "sglang.topk_transform_paged_v2", "release": "sglang==0.5.21", "device": "h200"}
     assert route(row, **where).path == "sglang.v2_cluster_8"
     found = minimum_without_second(row, where)
