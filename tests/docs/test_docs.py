@@ -39,6 +39,11 @@ def test_every_table_stands_somewhere() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_nothing_is_left_of_a_merge(page: Path) -> None:
+    assert not re.search(r"^(<{7}|>{7}|={7}$)", page.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_lead_somewhere(page: Path) -> None:
     for match in LINK.finditer(page.read_text()):
         assert (page.parent / match["target"]).exists(), match["target"]

@@ -543,3 +543,20 @@ def test_requests_are_aligned_by_name_then_by_order(tmp_path: Path) -> None:
     assert (found.first.request, found.first.state) == ("q", "values vary")
     assert [token.state for token in found.tokens if token.request == "q"] == ["same", "token differs"]
     assert [token.state for token in found.tokens if token.request == "p"] == ["same", "same"]
+
+
+def test_the_first_token_that_differs_is_named_after_logits_that_only_moved() -> None:
+    base, moved, other = torch.tensor([0.0, 9.0, 1.0]), torch.tensor([0.0, 9.5, 1.0]), torch.tensor([0.0, 1.0, 9.0])
+    found = compare(
+        make_run(AT, lossy),
+        tokens_a=step_tokens(1, 1, 1, 1, logits=[base] * 4),
+        tokens_b=step_tokens(1, 1, 1, 2, logits=[base, base, moved, other]),
+    )
+    assert "At the token of step 2, the logits are not bit-identical" in found.finding
+    assert "The tokens themselves differ first at the token of step 3: token 1 against 2" in found.finding
+    kept = compare(
+        make_run(AT, lossy),
+        tokens_a=step_tokens(1, 1, 1, 1, logits=[base] * 4),
+        tokens_b=step_tokens(1, 1, 1, 1, logits=[base, base, moved, base]),
+    )
+    assert "None of 4 captured tokens differs." in kept.finding

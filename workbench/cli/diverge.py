@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -210,8 +211,14 @@ def _print_detail(one: Comparison, detail: Detail) -> None:
     say("")
     if not found.held:
         return
-    near = sorted(found.held, key=lambda held: (abs(held.gap), held.index))[:HELD_SHOWN]
-    shown = [held for held in found.held if held in near]
+    # On a plateau all are as near: both sides are to be seen, in turn.
+    turn: Counter[str] = Counter()
+    ranked = []
+    for held in sorted(found.held, key=lambda held: (abs(held.gap), held.index)):
+        ranked.append((abs(held.gap), turn[held.side], held.side, held))
+        turn[held.side] += 1
+    near = {held.index for *_, held in sorted(ranked, key=lambda one: one[:3])[:HELD_SHOWN]}
+    shown = [held for held in found.held if held.index in near]
     table(
         [Column("index"), Column("score"), Column("from the cut"), Column("held by", "word")],
         [(held.index, score(held.score), number(held.gap), held.side) for held in shown],

@@ -117,6 +117,11 @@ class Comparison:
         return next((token for token in self.tokens if token.parts), None)
 
     @property
+    def first_flip(self) -> TokenStep | None:
+        """The first step at which the runs chose different tokens."""
+        return next((token for token in self.tokens if token.state == "token differs"), None)
+
+    @property
     def parts(self) -> bool:
         """Whether the runs part anywhere."""
         return self.first is not None or self.first_token is not None

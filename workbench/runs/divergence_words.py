@@ -48,6 +48,11 @@ def sentences(comparison: Comparison) -> list[str]:
         said.append(f"At {token_place(token)}, {token_words(comparison, token)}.")
     elif comparison.tokens and token is None and comparison.parts:
         said.append(f"All {len(comparison.tokens)} tokens are the same.")
+    flip = comparison.first_flip
+    if flip is not None and flip is not token:
+        said.append(f"The tokens themselves differ first at {token_place(flip)}: {token_words(comparison, flip)}.")
+    elif flip is None and token is not None and token.state == "logits differ":
+        said.append(f"None of {len(comparison.tokens)} captured tokens differs.")
     return [*said, *(f"Note: {note}." for note in comparison.notes)]
 
 
