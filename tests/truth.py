@@ -58,6 +58,11 @@ def cases() -> dict[str, dict]:
     return {case["id"]: case for case in json.loads((DATA / "cases.json").read_text())}
 
 
+def ordered(case_id: str) -> bool:
+    """Whether the scores of a case's rows rise or fall along the row."""
+    return cases()[case_id]["gen"] in ("over_fp16", "ascending")
+
+
 @cache
 def records() -> dict[str, list[Record]]:
     """Every record by its case."""

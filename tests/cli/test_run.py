@@ -59,7 +59,20 @@ def test_arrival_by_position(cli: Cli, cli_json: CliJson, captures: Path) -> Non
     assert shown["rows"][0]["worst"]["missing"] == orders[0][1]
     wrong = cli("run", captures / "mixed.safetensors", "--arrival", "warp")
     assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert "known orders: random, index and reverse" in wrong.stderr
+    assert "known orders: random, index, reverse and walk" in wrong.stderr
+
+
+def test_arrival_by_walk(cli_json: CliJson, captures: Path) -> None:
+    file = captures / "mixed.safetensors"
+
+    def lost(*options: object) -> list[int]:
+        return [line["missing"] for line in cli_json("run", file, "--row", 1, "--repeats", 8, *options)[1]]
+
+    walk = lost("--arrival", "walk")
+    assert walk == lost("--arrival", "walk", "--seed", 0) != lost("--arrival", "walk", "--seed", 1)
+    assert walk != lost()
+    shown = cli_json("inspect", file, "--row", 1, "--arrival", "walk")[1]
+    assert shown["rows"][0]["worst"]["missing"] == walk[0]
 
 
 def test_exit_code_follows_what_is_lost(cli: Cli, captures: Path) -> None:

@@ -6,14 +6,16 @@ python -m tests.docs.tables          # rewrite them
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import workbench as wb
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
+from workbench.analysis.walks import walked_missing
 from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS, TOKEN_TENSORS, TensorSpec
+from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, Device
 from workbench.paths.ops import OPS, Op
 from workbench.paths.plan import FEW_ROWS, TEXTS
@@ -253,6 +255,44 @@ def greedy() -> str:
     return _table(["runs", "compared", "part first at", "by", "winners that they lack there", "tokens differ"], lines)
 
 
+def walks() -> str:
+    """What was lost of rows ordered by value, beside what random orders and walks lose; paths that lost any."""
+    from tests import truth
+    from tests.test_truth import risks
+
+    seen: dict[Risk, list[truth.Record]] = {}
+    case_of: dict[Risk, str] = {}
+    for case_id in filter(truth.ordered, truth.cases()):
+        for record, (found,) in risks(case_id).items():
+            if any(record.missing_total):
+                seen.setdefault(found, []).append(record)
+                case_of[found] = case_id
+    lines = []
+    for found, records in sorted(seen.items(), key=lambda one: (one[0].path, case_of[one[0]])):
+        (row,) = truth.rows(case_of[found])
+        lost = walked_missing(RowProfile(row.valid, row.dtype, row.k), get_path(found.path))
+        observed = [missing for record in records for missing in record.missing_total]
+        lines.append(
+            (
+                f"`{found.path}`",
+                row.k,
+                f"{len(records)}, of {len(observed)} calls",
+                *map(_spread, (observed, lost)),
+                f"{found.expected_missing:.0f}",
+                f"{found.least_missing} – {found.most_missing}",
+            )
+        )
+    return _table(
+        ["path", "k", "records", "observed", "32 walks", "random orders, mean", "any order"],
+        lines,
+    )
+
+
+def _spread(counts: Sequence[int]) -> str:
+    mean = f"{sum(counts) / len(counts):.0f}"
+    return mean if len(set(counts)) == 1 else f"{mean} ({min(counts)} – {max(counts)})"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "tensors": tensors,
     "tokens": tokens,
@@ -269,6 +309,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "devices": devices,
     "samples": samples,
     "greedy": greedy,
+    "walks": walks,
 }
 
 

@@ -15,7 +15,7 @@ from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.model import run_model
 from workbench.paths.selection import Selection
-from workbench.paths.spec import Path
+from workbench.paths.spec import Path, Walk
 
 MODELLED = [
     path
@@ -28,6 +28,7 @@ ORDERS = [
     Arrival("random", "element", 7),
     Arrival("random", "warp", 7),
     Arrival("reverse", "warp"),
+    Arrival("walk", seed=7, walk=Walk()),
 ]
 
 

@@ -19,7 +19,7 @@ from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths
 from workbench.paths.model import run_model
 from workbench.paths.selection import Selection
-from workbench.paths.spec import Path, TieBreak
+from workbench.paths.spec import Path, TieBreak, Walk
 
 REPAIRS = [
     (path, variant)
@@ -29,7 +29,13 @@ REPAIRS = [
 ]
 NAMES = [f"{path.name}-{variant.name}" for path, variant in REPAIRS]
 each_repair = pytest.mark.parametrize(("path", "variant"), REPAIRS, ids=NAMES)
-ORDERS = (Arrival("index"), Arrival("reverse"), Arrival("random", seed=1), Arrival("random", "warp", seed=2))
+ORDERS = (
+    Arrival("index"),
+    Arrival("reverse"),
+    Arrival("random", seed=1),
+    Arrival("random", "warp", seed=2),
+    Arrival("walk", seed=3, walk=Walk(load=1)),
+)
 CAPACITY = 3
 
 

@@ -51,8 +51,29 @@ def test_arrival_orders_by_position() -> None:
     call = wb.Call(k=512, rows=1, width=4096, stride=4096, max_seq_len=4096, **PLACE)
     lost = {order: wb.run(wb.Row(falling, 4096, call=call), arrival=order).lines[0] for order in ("index", "reverse")}
     assert (lost["index"].missing, lost["reverse"].missing) == (0, 388)  # the best first, or last: the two extremes
-    with pytest.raises(wb.UsageError, match="unknown arrival order 'warp'; known orders: random, index and reverse"):
+    with pytest.raises(wb.UsageError, match="'warp'; known orders: random, index, reverse and walk"):
         wb.run(bad_row(), arrival="warp")
+
+
+def test_walks_follow_the_threads_and_seeds_repeat() -> None:
+    """Released ops lost 64 to 128 of these (see tests/data/truth); a random order loses 48 on average."""
+    falling = torch.arange(806736, 806736 - 4096, -1, dtype=torch.float32)
+    call = wb.Call(k=512, rows=1, width=4096, stride=4096, max_seq_len=4096, **PLACE)
+
+    def walk(repeats: int, seed: int) -> list[int | None]:
+        found = wb.run(wb.Row(falling, 4096, call=call), arrival="walk", repeats=repeats, seed=seed)
+        assert {(line.path, line.risk) for line in found} == {("vllm.histogram_2048", "at risk")}
+        return [line.missing for line in found]
+
+    lost = walk(20, seed=3)
+    assert 64 <= min(lost) < max(lost) == 128
+    assert lost[1:] == walk(19, seed=4)
+
+
+def test_a_walk_is_that_of_each_path_and_variant() -> None:
+    report = wb.run(bad_row(), paths="*", variants="*", arrival="walk")
+    assert {line.refused is None for line in report} == {True, False}
+    assert all(line.missing == 0 for line in report if line.risk == "safe" and line.refused is None)
 
 
 def test_a_glob_runs_every_path_and_refused_ones_stay_in_the_report() -> None:

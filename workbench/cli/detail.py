@@ -176,7 +176,8 @@ def _remarks(taking: Sequence[Risk]) -> list[str]:
     if ordered:
         notes.append(
             "Expected missing is unreliable where scores follow their position in the threshold bin, since real "
-            f"threads arrive roughly by position; least and most hold. Rank correlation: {', '.join(ordered)}"
+            "threads arrive roughly by position; least and most hold, and --arrival walk follows the threads. Rank "
+            f"correlation: {', '.join(ordered)}"
         )
     return notes
 

@@ -45,9 +45,14 @@ SETUP = "The engine's setup (no capture records it)"
 File = Annotated[str, typer.Argument(metavar="FILE", help="A capture, or the *.safetensors.index.json of a set.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Captures, or *.safetensors.index.json of sets.")]
 Order = Annotated[
-    str, typer.Option("--arrival", metavar="random|index|reverse", help="The order in which scores reach a buffer.")
+    str,
+    typer.Option(
+        "--arrival",
+        metavar="random|index|reverse|walk",
+        help="The order in which scores reach a buffer; walk: as the path's threads walk the row.",
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of the first random arrival order.")]
+Seed = Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of the first random arrival order or walk.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of tables.")]
 Rows = Annotated[
     list[str] | None, typer.Option("--row", metavar="N|N-M", help="A row or a range of rows; may be repeated.")

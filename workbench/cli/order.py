@@ -24,5 +24,5 @@ def order_warning(rows: Iterable[int]) -> list[str]:
     where = f"{'row' if len(numbers) == 1 else 'rows'} {ranges(numbers)}"
     return [
         f"Expected missing is unreliable in {where}: in the threshold bin scores follow their position, and real "
-        "threads arrive roughly by position, not at random."
+        "threads arrive roughly by position, not at random. --arrival walk follows the threads."
     ]

@@ -41,9 +41,11 @@ def paths(
 
 
 def _document(path: Path) -> object:
+    from workbench.paths.walk import walk_of
+
     spec = plain(path)
     assert isinstance(spec, dict)
-    return {"name": path.name, "system": path.system, "reached_by": _ops(path), **spec}
+    return {"name": path.name, "system": path.system, "reached_by": _ops(path), **spec, "walk": plain(walk_of(path))}
 
 
 def _ops(path: Path) -> list[str]:
@@ -87,6 +89,9 @@ def _print_many(found: tuple[Path, ...]) -> None:
 
 
 def _print_one(path: Path) -> None:
+    from workbench.paths.walk import walk_of
+
+    walk = walk_of(path)
     contract, whole = path.contract, path.buffer is not None and path.buffer.whole_bin
     facts(
         [
@@ -106,6 +111,7 @@ def _print_one(path: Path) -> None:
             ("lengths", path.lengths_in_words),
             ("dtypes", ", ".join(path.dtypes)),
             ("arrival unit", path.arrival_unit),
+            ("walk", f"{walk.threads} threads a block, loads of {walk.load}"),
             ("ranked ties", path.ranked_ties or NONE),
             ("determinism", contract.determinism.value),
             ("tie break", contract.tie_break.value),

@@ -9,14 +9,15 @@ from typing import Literal, get_args
 import torch
 
 from workbench.errors import UsageError
+from workbench.paths.spec import Walk
+from workbench.paths.walk import WARP, walked
 from workbench.words import listed
 
-WARP = 32
 FEW = 8  # below one in so many positions, sorting them is cheaper than walking the row
 SEEDS = 2**63
 
 Unit = Literal["element", "warp"]
-OrderKind = Literal["index", "reverse", "random", "explicit"]
+OrderKind = Literal["index", "reverse", "random", "walk", "explicit"]
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,19 @@ class Arrival:
     """An order of a row's scores.
 
     Attributes:
-        kind: ``index`` (ascending), ``reverse``, ``random`` (uniform, by seed) or ``explicit``.
+        kind: ``index`` (ascending), ``reverse``, ``random`` (uniform, by seed), ``walk`` (as threads walk the row, by
+            seed) or ``explicit``.
         unit: ``element``, or ``warp``: runs of 32 consecutive scores stay together (the order of their lanes is kept).
-        seed: of a random order, from 0 to 2^63 - 1. order: the positions in arrival order, for ``explicit``.
+            A walk has units of its own.
+        seed: of a random order or a walk, from 0 to 2^63 - 1. order: the positions in arrival order, for ``explicit``.
+        walk: how the threads walk, for ``walk``; ``workbench.paths.walk.walk_of`` has that of a path.
     """
 
     kind: OrderKind = "index"
     unit: Unit = "element"
     seed: int = 0
     order: tuple[int, ...] = ()
+    walk: Walk | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(OrderKind):
@@ -41,6 +46,8 @@ class Arrival:
             raise UsageError(f"unknown arrival unit {self.unit!r}; known units: {listed(get_args(Unit))}")
         if not isinstance(self.seed, int) or not 0 <= self.seed < SEEDS:
             raise UsageError(f"seed {self.seed!r} is no integer from 0 to {SEEDS - 1}")
+        if (self.kind == "walk") != (self.walk is not None):
+            raise UsageError("a walk, and no other arrival order, needs to know how the threads walk the row")
 
     def sort(self, indices: torch.Tensor, length: int) -> torch.Tensor:
         """``indices`` (ascending positions of a row of ``length``) in arrival order.
@@ -57,7 +64,7 @@ class Arrival:
             order = torch.tensor(self.order, dtype=torch.int64)
             rank = _inverse(order)
         else:
-            rank, order = _ranking(self.kind, self.unit, self.seed, length)
+            rank, order = _ranking(self.kind, self.unit, self.seed, self.walk, length)
         if indices.numel() * FEW < length:
             return indices[torch.argsort(rank.to(indices.device)[indices])]
         order = order.to(indices.device)
@@ -72,8 +79,11 @@ def flags(indices: torch.Tensor, length: int) -> torch.Tensor:
 
 
 @lru_cache(maxsize=4)  # the models of one row share their order
-def _ranking(kind: str, unit: str, seed: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _ranking(kind: str, unit: str, seed: int, walk: Walk | None, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """When each position arrives, and the positions in arrival order; not to be written to."""
+    if walk is not None:
+        order = walked(walk, length, seed)
+        return _inverse(order), order
     count = length if unit == "element" else -(-length // WARP)
     if kind == "reverse":
         rank = torch.arange(count - 1, -1, -1)

@@ -29,7 +29,7 @@ from workbench.paths.shared import (
     observed_exact,
     trivial,
 )
-from workbench.paths.spec import Buffer, Contract, Determinism, Evidence, Path, Ranks, Variant
+from workbench.paths.spec import Buffer, Contract, Determinism, Evidence, Path, Ranks, Variant, Walk
 
 V0_5_23 = observed_exact("sglang==", "0.5.23")
 
@@ -60,6 +60,7 @@ def _legacy(
     k_up_to: int | None = None,
     variants: tuple[Variant, ...] = (),
     evidence: Evidence = Evidence.OBSERVED,
+    walk: Walk | None = None,
 ) -> Path:
     """The 8-bit selectors, which differ in the shared memory they ask for and the k they take."""
     stock = STOCK if evidence is Evidence.OBSERVED else replace(STOCK, evidence=evidence)
@@ -77,6 +78,7 @@ def _legacy(
         k_up_to=k_up_to,
         longer_than="k",
         row_passes=2,
+        walk=walk,
         contract=Contract(nan=NAN_TOP),
         variants=(stock, CUTOFF_FIRST, *variants),
         evidence=evidence,
@@ -143,6 +145,7 @@ PATHS: tuple[Path, ...] = (
         6144,
         k_up_to=1024,
         evidence=Evidence.READ,
+        walk=Walk(load=1, threads=512),
     ),
     _legacy(
         "v1",

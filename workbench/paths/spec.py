@@ -86,6 +86,28 @@ class Ranks:
 
 
 @dataclass(frozen=True)
+class Walk:
+    """How the threads of a block walk a row, which decides when each score reaches the buffer.
+
+    Attributes:
+        load: neighbouring scores that a thread loads at once: 1, 2 or 4. The threads of a block load side by side, then
+            go on together by the whole block's span.
+        threads: of a block. ranks: the blocks of a cluster, each of which walks its own part; ``None`` for one block.
+
+    Raises:
+        UsageError: no such load, or threads that are no whole warps on each of four schedulers.
+    """
+
+    load: Literal[1, 2, 4] = 4
+    threads: int = 1024
+    ranks: Ranks | None = None
+
+    def __post_init__(self) -> None:
+        if self.load not in (1, 2, 4) or self.threads < 1 or self.threads % 128:
+            raise UsageError(f"no walk: {self.threads} threads (a multiple of 128), loads of {self.load} (1, 2 or 4)")
+
+
+@dataclass(frozen=True)
 class Buffer:
     """The fixed on-chip memory that holds the members of the threshold bin.
 
@@ -173,7 +195,8 @@ class Path:
             ``None`` for no bound.
         dtypes: score dtypes it takes.
         row_passes: passes over the row that the stock path makes.
-        arrival_unit: how many consecutive scores reach the buffer together.
+        arrival_unit: how many consecutive scores a random arrival order keeps together.
+        walk: how its threads walk the row, where it is not the family's way (``workbench.paths.walk``).
         ranked_ties: up to how many buffered members are ranked by (value, smaller index) instead of by arrival.
         contract, variants, evidence.
         unreached: why no op of a known release takes it; empty where one does.
@@ -195,6 +218,7 @@ class Path:
     dtypes: tuple[str, ...] = ("float32",)
     row_passes: int = 1
     arrival_unit: Literal["element", "warp"] = "element"
+    walk: Walk | None = None
     ranked_ties: int = 0
     contract: Contract = Contract()
     variants: tuple[Variant, ...] = ()

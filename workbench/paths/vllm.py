@@ -13,7 +13,7 @@ from workbench.paths.shared import (
     observed_exact,
     trivial,
 )
-from workbench.paths.spec import Buffer, Contract, Path, Ranks
+from workbench.paths.spec import Buffer, Contract, Path, Ranks, Walk
 from workbench.paths.vllm_repairs import (
     COLLECT_RESCAN,
     DETECT_RESCAN,
@@ -76,6 +76,7 @@ PATHS: tuple[Path, ...] = (
         longer_than="k",
         up_to=HISTOGRAM_2048_UP_TO,
         arrival_unit="warp",
+        walk=Walk(),
         contract=Contract(nan=NAN_TOP),
         variants=(STOCK, DETECT_RESCAN, DETERMINISTIC_SHORT, V0_33_0),
     ),
@@ -126,6 +127,7 @@ PATHS: tuple[Path, ...] = (
         ks=KS,
         longer_than="k",
         row_passes=2,
+        walk=Walk(),  # by four where the stride allows it, as nearly every one does
         contract=Contract(nan=NAN_TOP),
         variants=(STOCK, COLLECT_RESCAN, WIDE_RESCAN, WIDE_RESCAN_SAMPLED, DETERMINISTIC_FILTERED, V0_33_0),
     ),
@@ -167,6 +169,7 @@ PATHS: tuple[Path, ...] = (
         digits=(11, 11, 10),
         longer_than="k",
         row_passes=2,
+        walk=Walk(threads=512),
         contract=Contract(
             nan="highest in fp16 bins, by its sign in exact digits; sorted by comparing, NaN candidates leave slots "
             "unwritten (vllm-project/vllm#49896; described, not observed)"

@@ -114,7 +114,7 @@ def inspect_row(
         row: the row. paths: a glob of paths to judge; by default the path that the row reaches where op, release and
             device are known and decide it, else every path.
         op, release, device, k: those of the call where not given.
-        seed, arrival: of the arrival order: ``random`` by seed, ``index`` or ``reverse``.
+        seed, arrival: of the arrival order: ``random`` or ``walk`` by seed, ``index`` or ``reverse``.
     """
     case = Case(row, op, release, device, k)
     judged, because = judged_paths(paths, case)

@@ -16,6 +16,7 @@ from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.routing import OPS
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path, Variant
+from workbench.paths.walk import walk_of
 from workbench.runs.case import Case
 from workbench.runs.report import Line, Report, Result, cost_fields, risk_fields, verdict_fields
 from workbench.words import listed
@@ -26,7 +27,7 @@ SERVED = "served"
 SYSTEMS = tuple(dict.fromkeys(op.name.split(".", 1)[0] for op in OPS))
 STOCK = "stock"
 RANDOM = "random"
-ORDERS: dict[str, OrderKind] = {RANDOM: "random", "index": "index", "reverse": "reverse"}
+ORDERS: dict[str, OrderKind] = {RANDOM: "random", "index": "index", "reverse": "reverse", "walk": "walk"}
 
 
 def run(
@@ -53,8 +54,9 @@ def run(
         variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
         op, release, device: those of the capture where not given.
         engine: ``model`` or ``recorded``.
-        repeats: runs of each. seed, arrival: repeat i of a ``random`` arrival order is that of seed + i; ``index``
-            and ``reverse`` follow the positions, where one repeat is enough.
+        repeats: runs of each. seed, arrival: repeat i of a ``random`` arrival order is that of seed + i, and so with
+            ``walk``, which follows how the path's threads walk the row; ``index`` and ``reverse`` follow the positions,
+            where one repeat is enough.
         k: winners wanted; the calls' where not given.
         progress: called with the number of rows done.
 
@@ -98,9 +100,18 @@ def run_case(
     for path, variant in _plan(case, paths, variants, how):
         found = case.risk(path, variant) if path is not None and variant is not None else None
         for repeat in range(1 if how.repeatable else repeats):
-            order = Arrival(ORDERS[arrival], path.arrival_unit if path is not None else "element", seed + repeat)
+            order = _order(arrival, path, variant, seed + repeat)
             results.append(_run_one(case, how, path, variant, found, repeat, order))
     return results
+
+
+def _order(arrival: str, path: Path | None, variant: Variant | None, seed: int) -> Arrival:
+    """An arrival order by its name; without a path there is nothing to arrive at."""
+    if path is None or variant is None:
+        return Arrival()
+    kind = ORDERS[arrival]
+    walk = walk_of(path.as_variant(variant)) if kind == "walk" else None
+    return Arrival(kind, path.arrival_unit, seed, walk=walk)
 
 
 def _plan(case: Case, paths: str, variants: str, engine: Engine) -> Iterator[tuple[Path | None, Variant | None]]:
