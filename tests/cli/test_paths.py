@@ -59,6 +59,7 @@ def test_json_is_the_full_spec(cli_json: CliJson) -> None:
     path = get_path("vllm.filtered")
     assert document["buffer"] == {"capacity": 16384, "whole_bin": False, "ranks": None, "leaves_unwritten": False}
     assert document["contract"]["determinism"] == "not_guaranteed"
+    assert document["walk"] == {"load": 4, "threads": 1024, "ranks": None}
     assert document["references"] == list(path.references)
     assert [variant["name"] for variant in document["variants"]] == [variant.name for variant in path.variants]
     assert document["variants"][0]["evidence"] == path.variants[0].evidence.value
@@ -70,6 +71,7 @@ def test_an_exact_name_shows_the_whole_record(cli: Cli) -> None:
     text = " ".join(result.stdout.split())
     for part in (path.summary, path.source, path.releases, *path.references, path.contract.nan, "unspecified"):
         assert part in text
+    assert "walk 1024 threads a block, loads of 1 " in text  # of its family, which its record does not repeat
 
 
 def test_an_unknown_path_is_an_error_that_lists_the_known_ones(cli: Cli) -> None:

@@ -22,6 +22,7 @@ from workbench.paths.plan import FEW_ROWS, TEXTS
 from workbench.paths.releases import OBSERVED
 from workbench.paths.spec import Evidence, Variant
 from workbench.paths.transforms import MODES
+from workbench.paths.walk import walk_of
 from workbench.synthetic.distributions import DISTRIBUTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -293,6 +294,25 @@ def _spread(counts: Sequence[int]) -> str:
     return mean if len(set(counts)) == 1 else f"{mean} ({min(counts)} – {max(counts)})"
 
 
+def walks_of_single_rows() -> str:
+    """By how many winners random orders and walks miss what rows without an order lost."""
+    from tests.walks import losses, off
+
+    return _table(
+        ["path", "loads of", "cases", "random orders are off by", "walks are off by"],
+        [
+            (
+                f"`{path}`",
+                walk_of(get_path(path)).load,
+                len(lost),
+                f"{off(lost, 'random'):.1f}",
+                f"{off(lost, 'walks'):.1f}",
+            )
+            for path, lost in sorted(losses().items())
+        ],
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "tensors": tensors,
     "tokens": tokens,
@@ -310,6 +330,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "samples": samples,
     "greedy": greedy,
     "walks": walks,
+    "walks-of-single-rows": walks_of_single_rows,
 }
 
 

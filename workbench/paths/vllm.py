@@ -55,6 +55,7 @@ def _cooperative(count: int) -> Path:
         digits=BYTES,
         ks=KS,
         longer_than=COOPERATIVE_SHORT_UP_TO,
+        walk=Walk(load=1),  # of what the copy engine brought into shared memory; by fours contradicts the observations
         contract=Contract(nan=NAN_TOP),
         variants=(STOCK, cluster_recovery(ranks), V0_33_0),
     )

@@ -8,7 +8,7 @@ warps, in a warp the lanes.
 
 In which order warps arrive no programming model promises. An H200 has four warp schedulers a multiprocessor, and every
 fourth warp belongs to the same one. Each is taken to issue its youngest warp first, and the four to run at paces of
-their own: that follows the observed records closely and has nothing to fit (see docs/risk.md).
+their own. That has nothing to fit, and tells within a few winners what released ops lost of single rows (docs/risk.md).
 """
 
 from __future__ import annotations
