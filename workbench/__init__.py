@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from workbench.export.writing import Exported
     from workbench.paths.arrival import Arrival
     from workbench.paths.conditions import Setup
+    from workbench.paths.outside import route
     from workbench.paths.plan import Plan, plan_topk_v2
-    from workbench.paths.routing import Route, route
+    from workbench.paths.routing import Route
     from workbench.paths.selection import Selection
     from workbench.runs.diverge import diverge
     from workbench.runs.divergence import Divergence
@@ -98,7 +99,7 @@ _HOMES = {
     "plan_topk_v2": "paths.plan",
     "reference": "analysis.reference",
     "repeat": "runs.repeat",
-    "route": "paths.routing",
+    "route": "paths.outside",
     "run": "runs.run",
     "shrink": "runs.shrink",
     "write": "capture:write_capture",

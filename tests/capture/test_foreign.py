@@ -104,14 +104,25 @@ def test_one_star_makes_many_calls_in_natural_order(foreign: Build) -> None:
         ({"s": torch.ones(2, 3, dtype=torch.int32)}, "'s': dtype is int32; float32"),
         ({"s": torch.ones(2, 3), "n": torch.ones(3, dtype=torch.int32)}, "'n': shape is [3]; [2] or [2, 1] is needed"),
         ({"s": torch.ones(2, 3), "n": torch.ones(2)}, "'n': dtype is float32; int32 or int64"),
-        ({"s": torch.ones(2, 3), "n": torch.tensor([3, 4])}, "'n', row 1: length 4 is past the row width 3"),
-        ({"s": torch.ones(2, 3), "n": torch.tensor([2**62, -1])}, "'n', row 1: length -1 is negative"),
+        ({"s": torch.ones(2, 3), "n": torch.tensor([3, 2**31])}, "'n', row 1: length 2147483648 is no int32"),
+        ({"s": torch.ones(2, 3), "n": torch.tensor([2**62, -1])}, "'n', row 0: length 4611686018427387904 is no int32"),
         ({"s": torch.ones(2, 3), "i": torch.ones(3, 2, dtype=torch.int32)}, "'i': shape is [3, 2]; [2, k] is needed"),
     ],
 )
 def test_bad_tensors(foreign: Build, tensors: dict[str, torch.Tensor], words: str) -> None:
     names = {"s": "scores", "n": "lengths", "i": "indices"}
     assert words in refusal(foreign(tensors), **{names[name]: name for name in tensors})
+
+
+def test_lengths_outside_their_rows_open_too(foreign: Build) -> None:
+    path = foreign({"s": torch.ones(3, 4), "n": torch.tensor([-1, 4, 9]), "i": torch.tensor([[0], [3], [-9]])})
+    capture = open_capture(path, scores="s", lengths="n", indices="i", k=1)
+    assert [row.length for row in capture] == [-1, 4, 9]
+    assert capture.info.outside == 2
+    assert capture.verify() == []
+    wide = foreign({"s": torch.ones(1, 4), "n": torch.tensor([-1]), "i": torch.tensor([[2**31]])}, name="w.safetensors")
+    with pytest.raises(CaptureError, match="recorded index 2147483648 in slot 0 is no int32"):
+        open_capture(wide, scores="s", lengths="n", indices="i")[0]
 
 
 def test_recorded_indices_must_go_with_k(foreign: Build) -> None:
@@ -158,7 +169,7 @@ def test_messages_name_the_shard_that_holds_the_tensor(tmp_path: Path) -> None:
             "j": torch.tensor([[0, 1], [2, 3]], dtype=torch.int32),
             "r": torch.ones(2, 2, dtype=torch.int32),
         },
-        "x3": {"n": torch.tensor([3, 4]), "m": torch.ones(3, dtype=torch.int32), "o": torch.tensor([0, 1])},
+        "x3": {"n": torch.tensor([3, 2**31]), "m": torch.ones(3, dtype=torch.int32), "o": torch.tensor([0, 1])},
     }
     weight_map = {name: f"{shard}.safetensors" for shard, tensors in shards.items() for name in tensors}
     index = sharded(tmp_path / "set", weight_map, **shards)

@@ -37,7 +37,8 @@ def try_all(path: Path, **names: Any) -> str | None:
             for at in range(len(capture)):
                 try:
                     row = capture[at]
-                    assert row.valid.numel() == row.length
+                    assert row.outside or row.valid.numel() == row.length
+                    assert row.valid.numel() <= row.scores.numel() - row.start
                     assert capture.digest_of(at) == row.digest
                     assert list(capture.rows_of(row.call.index)).count(at) == 1
                 except CaptureError as error:

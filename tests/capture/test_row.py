@@ -88,17 +88,17 @@ ONES = torch.ones(4)
         ({"scores": ONES.to_sparse()}, "a dense tensor with values is needed"),
         ({"scores": ONES.to("meta")}, "a dense tensor with values is needed"),
         ({"scores": torch.ones(1).expand(2**31)}, "a row of 2147483648 is wider than 2147483647"),
-        ({"length": 2.0}, "'lengths', row 0: length is 2.0; an integer of 0 or more is needed"),
+        ({"length": 2.0}, "'lengths', row 0: length is 2.0; an integer of -2147483648 or more is needed"),
         ({"length": "4"}, "length is '4'"),
         ({"length": None}, "length is None"),
         ({"length": True}, "length is True"),
         ({"length": torch.tensor(4)}, "length is of type torch.Tensor"),
-        ({"length": -1}, "length is -1"),
+        ({"length": -(2**31) - 1}, "length is -2147483649; an integer of -2147483648 or more is needed"),
+        ({"length": 2**31}, "length is 2147483648; 2147483647 is the most"),
         ({"length": 10**5000}, "length is an integer of 16610 bits"),
-        ({"length": 5}, "start 0 + length 5 is past the row width 4"),
         ({"start": 1.5}, "'starts', row 0: start is 1.5"),
         ({"start": -1}, "start is -1"),
-        ({"start": 1}, "start 1 + length 4 is past the row width 4"),
+        ({"start": 5}, "'starts', row 0: start 5 is past the row width 4"),
         ({"call": {"k": 3}}, "'call', row 0: call is of type dict; a Call is needed"),
         ({"call": None}, "call is None; a Call is needed"),
         ({"indices": [0, 1]}, "'indices', row 0: indices are list; a torch tensor, int32 [k], is needed"),
@@ -139,3 +139,23 @@ def test_what_is_no_rows() -> None:
 
 def test_names_are_text_that_can_be_written_anywhere() -> None:
     assert Capture.from_rows([Row(ONES, 4)], name="a\n\ud800\udcff\u2028").name == "a\\x0a\\ud800\\xff\\u2028"
+
+
+@pytest.mark.parametrize(
+    ("length", "start", "valid", "outside"),
+    [
+        (4, 0, 4, False),
+        (0, 4, 0, False),
+        (3, 1, 3, False),
+        (-1, 0, 0, True),
+        (5, 0, 4, True),
+        (4, 1, 3, True),
+        (1, 4, 0, True),
+        (2**31 - 1, 2, 2, True),
+        (-(2**31), 4, 0, True),
+    ],
+)
+def test_a_length_that_leaves_the_row(length: int, start: int, valid: int, outside: bool) -> None:
+    row = Row(ONES, length, start)
+    assert (row.length, row.valid.numel(), row.outside) == (length, valid, outside)
+    assert row.digest != Row(ONES, valid, start).digest or not outside

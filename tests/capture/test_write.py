@@ -61,9 +61,11 @@ def batches(draw: st.DrawFn) -> list[Row]:
         bits = bytearray(draw(st.binary(min_size=size, max_size=size)))
         scores = torch.frombuffer(bits, dtype=dtype) if width else torch.empty(0, dtype=dtype)
         start = draw(st.integers(0, width))
-        length = draw(st.integers(0, width - start))
+        length = draw(st.integers(0, width - start) | st.integers(-(2**31), 2**31 - 1))
         k = calls[number].k or 3
-        slots = draw(st.lists(st.integers(-1, length - 1), min_size=k, max_size=k))
+        inside = 0 <= length <= width - start
+        some = st.integers(-1, length - 1) if inside else st.integers(-(2**31), 2**31 - 1)
+        slots = draw(st.lists(some, min_size=k, max_size=k))
         indices = torch.tensor(slots, dtype=torch.int32) if recorded else None
         rows.append(Row(scores, length, start, calls[number], indices))
     return rows

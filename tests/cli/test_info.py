@@ -161,6 +161,20 @@ def test_recorded_selections_are_named(cli: Cli, tmp_path: Path) -> None:
     assert KNOWN.op not in cli("info", file).stdout
 
 
+def test_rows_that_their_length_leaves_are_counted(cli: Cli, cli_json: CliJson, tmp_path: Path) -> None:
+    def lengths(*given: int) -> str:
+        file = tmp_path / f"{len(given)}.safetensors"
+        write_capture(file, [Row(torch.rand(16), length, call=Call(k=4)) for length in given])
+        _, document = cli_json("info", file, "--verify")
+        assert document["captures"][0]["outside"] == sum(not 0 <= length <= 16 for length in given)
+        assert document["captures"][0]["problems"] == []
+        return next(line for line in cli("info", file).stdout.splitlines() if line.startswith("lengths "))
+
+    assert lengths(16, 0, -1, 17).endswith("-1 to 17; 2 rows with a length outside their row")
+    assert lengths(16, -1).endswith("-1 to 16; 1 row with a length outside its row")
+    assert lengths(16).split() == ["lengths", "16"]
+
+
 def test_tokens_are_counted(cli: Cli, cli_json: CliJson, captures: Path, tmp_path: Path) -> None:
     def line(file: Path) -> str:
         return next(line for line in cli("info", file).stdout.splitlines() if line.startswith("tokens "))

@@ -67,7 +67,7 @@ def test_no_command_shows_the_help_and_is_a_usage_error(cli: Cli) -> None:
         *(
             (("route", option, value), option)
             for option in ("--k", "--rows", "--width", "--stride", "--max-seq-len", "--next-n", "--length")
-            for value in ("-1", "9" * 20, "9" * 400, "9" * 5000, "1.0", "1e3", " 5", "1_0", "５", "")
+            for value in (str(-(2**31) - 1), "9" * 20, "9" * 400, "9" * 5000, "1.0", "1e3", " 5", "1_0", "５", "")
         ),
         *((("route", option, str(2**31)), option) for option in ("--k", "--width", "--length")),
         *((("route", option, str(2**63)), option) for option in ("--rows", "--stride", "--max-seq-len", "--next-n")),

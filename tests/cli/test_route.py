@@ -249,3 +249,28 @@ def test_the_list_keeps_to_100_columns(cli: Cli) -> None:
     assert max(map(len, lines)) <= 100
     in_three_tables = sum(line.split()[:1] == [op.name] for line in lines for op in OPS)  # package, upstream, returned
     assert in_three_tables == 3 * len(OPS) == 60
+
+
+def test_a_length_outside_the_row_is_told_and_exits_1(cli: Cli, cli_json: CliJson, tmp_path: Path) -> None:
+    place = {"op": "vllm.persistent_topk", "release": "vllm==0.26.0", "device": "h200"}
+    call = Call(k=512, rows=8, width=16384, stride=16384, max_seq_len=16384, **place)  # type: ignore[arg-type]
+    file = tmp_path / "padded.safetensors"
+    write_capture(file, [Row(torch.randn(16384), length, call=call) for length in (16384, -1, 16385, -1)])
+    result = cli("route", file)
+    assert result.exit_code == 1
+    said = " ".join(result.stdout.split())
+    assert "Outside rows 1, 3: length -1 is read as 4294967295 with max_seq_len 16384" in said
+    assert "Outside row 2: length 16385 is not clamped: the path reads past the row's width" in said
+    code, document = cli_json("route", file, "--row", 1)
+    assert code == 1
+    assert (document["routes"][0]["path"], document["routes"][0]["length"]) == ("vllm.radix", -1)
+    assert "hangs" in document["routes"][0]["outside"]
+    code, document = cli_json("route", file, "--row", 0)
+    assert (code, document["routes"][0]["outside"]) == (0, None)
+    harmless = cli("route", file, "--row", 1, "--rows", 40)
+    assert harmless.exit_code == 0
+    assert "Outside the row: length -1 is compared as signed" in " ".join(harmless.stdout.split())
+    described = ("--rows", 8, "--stride", 16384, "--max-seq-len", 16384, "--length")
+    assert cli("route", *CALL, *described, -1).exit_code == 1
+    assert cli("route", *CALL, *described, 16385, "--width", 16384).exit_code == 1
+    assert cli("route", *CALL, *described, 16384, "--width", 16384).exit_code == 0

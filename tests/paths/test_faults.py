@@ -13,9 +13,7 @@ from workbench.analysis.risk import risk
 from workbench.errors import UsageError
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths, get_path
-from workbench.paths.lengths import OPS, RULES, reused_histograms, what_happens
 from workbench.paths.model import run_model
-from workbench.paths.routing import OPS as ROUTED
 from workbench.runs.sentence import result_sentence
 
 
@@ -82,53 +80,3 @@ def test_deep_select_tells_of_nan_and_of_few_finite_scores() -> None:
     assert "0x3F3F3F3F" in line.refused
     assert line.risk == "certain"
     assert risk(RowProfile(torch.randn(5000), "float32", 512), path).note == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "length", "max_seq_len", "words"),
-    [
-        ("vllm.radix", -1, 16384, "read as 4294967295 with max_seq_len 16384, at most 32768: hangs where"),
-        ("vllm.histogram_256", -1, 32768, "hangs where a row takes more than one block"),
-        ("vllm.histogram_2048", -1, 32769, "selects from all blocks of the row, about its stride, padding included"),
-        ("vllm.histogram_2048", -1, None, "(max_seq_len at most 32768), else selects"),
-        ("vllm.histogram_256", 20001, 32768, "reads past the row's width"),
-        ("vllm.radix", 40000, 65536, "about its stride"),
-        ("vllm.filtered", -1, None, "every slot is -1"),
-        ("vllm.filtered", 20001, None, "not clamped"),
-        ("vllm.cooperative_4", -1, None, "clamped to 0"),
-        ("vllm.cooperative_4", 20001, None, "can overrun shared memory (derived)"),
-        ("vllm.per_row", -5, None, "clamped to 0: every slot is -1"),
-        ("vllm.sampled", 20001, 20000, "clamped to max_seq_len"),
-        ("sglang.fast_topk", -1, None, "every slot is -1"),
-        ("sglang.v4_aot", -1, None, "0 to k - 1 are returned as winners (derived)"),
-        ("sglang.v1", -4, None, "walks off the row"),
-        ("sglang.v2_register", -4, None, "illegal memory access"),
-        ("sglang.topk_transform_paged_v2", 20001, None, "not established"),
-        ("vllm.persistent_topk", -1, 16384, "more than 32 rows: compared as signed: every slot is -1"),
-    ],
-)
-def test_what_a_length_outside_the_row_does(name: str, length: int, max_seq_len: int | None, words: str) -> None:
-    assert words in what_happens(name, length, 20000, max_seq_len)
-
-
-def test_lengths_inside_the_row_do_nothing_and_unknown_names_are_errors() -> None:
-    assert what_happens("vllm.radix", 0, 20000) == what_happens("vllm.persistent_topk", 20000, 20000) == ""
-    with pytest.raises(UsageError, match=r"nothing is known of lengths on 'sglang\.qsa'; known: vllm\.persistent_topk"):
-        what_happens("sglang.qsa", -1, 20000)
-    assert set(OPS) <= {op.name for op in ROUTED}
-    assert set(RULES) - {path.name for path in find_paths()} == {"vllm.top_k_per_row_prefill"}
-
-
-@pytest.mark.parametrize(
-    ("lengths", "dirty"),
-    [
-        ([40000, 40000, 40000], ()),
-        ([40000, 100, 40000], (2,)),
-        ([100, 40000, 40000], ()),
-        ([40000, 100, 100, 40000], (3,)),
-        ([40000, 100, 100, 100, 40000], ()),  # three more rows turn the ring once
-        ([32769, 32768, 32769, 32769], (2,)),
-    ],
-)
-def test_rows_that_reuse_a_histogram(lengths: list[int], dirty: tuple[int, ...]) -> None:
-    assert reused_histograms(lengths) == dirty

@@ -214,6 +214,29 @@ def test_rows_in_bfloat16_and_short_ones_are_said(app: Open, folder: Path) -> No
             assert not test.error
 
 
+def test_rows_that_their_length_leaves_are_said(app: Open, folder: Path) -> None:
+    known = {"op": "vllm.persistent_topk", "release": "vllm==0.26.0", "device": "h200"}
+    call = Call(k=512, rows=8, width=9000, stride=9000, max_seq_len=9000, **known)  # type: ignore[arg-type]
+    indices = torch.full((512,), -1, dtype=torch.int32)
+    for name, chosen in (("padded", None), ("recorded", indices)):
+        rows = [Row(torch.randn(9000), length, call=call, indices=chosen) for length in (-1, 9001)]
+        write_capture(folder / f"{name}.safetensors", rows)
+    for view in ("bins", "capacity", "diff"):
+        for row, words in (
+            ("0", "length -1 is read as 4294967295"),
+            ("1", "length 9001 is not clamped: the path reads past"),
+        ):
+            test = app(capture="dumps/padded.safetensors", row=row, view=view)
+            assert not test.exception
+            assert words in texts(test)
+            test = app(capture="dumps/recorded.safetensors", row=row, view=view)
+            assert not test.exception
+            assert words in texts(test)
+    assert "Shown are the 9,000 scores that the row has; its length is 9,001." in texts(
+        app(capture="dumps/padded.safetensors", row="1")
+    )
+
+
 def test_a_row_past_the_end_is_a_message(app: Open) -> None:
     test = app(row="3")
     assert not test.exception

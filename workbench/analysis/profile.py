@@ -11,6 +11,7 @@ import torch
 from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
 from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram, locate
 from workbench.numeric.keys import value_keys
+from workbench.paths.lengths import Window
 from workbench.paths.spec import Buffer
 
 
@@ -109,17 +110,19 @@ class RowProfile:
 
     Args:
         scores: [length], the valid scores. dtype: their name. k: winners wanted.
+        window: what the row's length claims; without it, the scores as they are.
     """
 
-    def __init__(self, scores: torch.Tensor, dtype: str, k: int) -> None:
+    def __init__(self, scores: torch.Tensor, dtype: str, k: int, window: Window | None = None) -> None:
         self.scores, self.dtype, self.k = scores, dtype, k
+        self.window = window or Window(scores.numel(), scores.numel(), scores.numel())
         self._thresholds: dict[int, Threshold] = {}
         self._cuts: dict[int, Cut] = {}
         self._fillings: dict[tuple[int, Buffer], Filling] = {}
 
     @property
     def length(self) -> int:
-        """Valid scores."""
+        """Valid scores; of a row whose length leaves it, those that it has."""
         return self.scores.numel()
 
     @property

@@ -6,7 +6,7 @@ first to arrive, and the ``need`` best of those are selected exactly. ``survival
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from workbench.analysis.outlooks import fills_buffer, outlook_of
@@ -14,6 +14,7 @@ from workbench.analysis.profile import Filling, RowProfile
 from workbench.analysis.survival import Outlook
 from workbench.paths.catalog import PATHS
 from workbench.paths.faults import finding
+from workbench.paths.lengths import Effect, effect, unmet_outside
 from workbench.paths.spec import Path, Variant
 
 Level = Literal["safe", "at risk", "certain"]
@@ -40,7 +41,8 @@ class Risk:
         order_correlation: rank correlation of score and position within a breached bin, -1 to 1. Near ±1 the scores
             rise or fall along the row, real arrival follows position, and the mean over random orders does not
             describe it (the extremes still hold).
-        note: what else a reader must know.
+        note: what else a reader must know. finding: what the selector does to the row beside selecting wrongly, in
+            words, as hanging or reading past it; such a row is a finding whatever its level.
     """
 
     path: str
@@ -61,6 +63,7 @@ class Risk:
     buffered: bool = False
     order_correlation: float | None = None
     note: str = ""
+    finding: str = ""
 
     @property
     def room(self) -> int | None:
@@ -75,10 +78,16 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
         profile: of the row. variant: of the path; ``stock`` by default.
     """
     variant = variant or path.variant("stock")
+    does = effect(path, variant, profile.window, profile.k)
+    if does is not None:
+        return _of_length(profile, path, variant, does)
+    return _of_scores(profile, path, variant)
+
+
+def _of_scores(profile: RowProfile, path: Path, variant: Variant) -> Risk:
+    """The risk where the row's length is inside it."""
+    filling = _filling(profile, path, variant)
     refused = tuple(path.as_variant(variant).unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
-    filling = None
-    if path.key_bits is not None and path.buffer is not None and profile.countable and fills_buffer(variant):
-        filling = profile.filling(path.key_bits, variant.buffer or path.buffer)
     told = None if refused else finding(path, variant, profile)
     if told is not None and not told.runs:
         return Risk(
@@ -87,7 +96,8 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
             level=told.level,
             p_clean=0.0 if told.level == "certain" else None,
             note=told.words,
-            **(_filling_fields(filling) if filling is not None else {}),
+            finding=told.happens,
+            **_filling_fields(filling),
         )
     seen, note = (None, "") if refused else outlook_of(profile, path, variant, filling)
     return Risk(
@@ -96,7 +106,36 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Ris
         refused=refused,
         note=told.words if told is not None else note,
         **(_outlook_fields(seen, filling) if seen is not None else {}),
-        **(_filling_fields(filling) if filling is not None else {}),
+        **_filling_fields(filling),
+    )
+
+
+def _filling(profile: RowProfile, path: Path, variant: Variant) -> Filling | None:
+    if path.key_bits is None or path.buffer is None or not profile.countable or not fills_buffer(variant):
+        return None
+    return profile.filling(path.key_bits, variant.buffer or path.buffer)
+
+
+def _of_length(profile: RowProfile, path: Path, variant: Variant, does: Effect) -> Risk:
+    """The risk where the row's length leaves it, whatever its scores."""
+    refused = tuple(unmet_outside(path, variant, profile.window, does, k=profile.k, dtype=profile.dtype))
+    counted = _filling_fields(_filling(profile, path, variant))
+    if refused or not (does.defined or does.finding):
+        return Risk(path.name, variant.name, refused or (does.words,), **counted)
+    if does.cells is not None and does.cells == profile.length:
+        inside = _of_scores(profile, path, variant)
+        return replace(inside, note="; ".join(filter(None, (does.words, inside.note))))
+    return Risk(
+        path=path.name,
+        variant=variant.name,
+        level=does.level,
+        p_clean={"safe": 1.0, "certain": 0.0}.get(does.level or ""),
+        expected_missing=0.0 if does.level == "safe" else None,
+        least_missing=0 if does.level == "safe" else None,
+        most_missing=0 if does.level == "safe" else None,
+        note=does.words,
+        finding=does.words if does.finding else "",
+        **counted,
     )
 
 
@@ -117,7 +156,9 @@ def _outlook_fields(seen: Outlook, filling: Filling | None) -> dict[str, Any]:
     }
 
 
-def _filling_fields(filling: Filling) -> dict[str, Any]:
+def _filling_fields(filling: Filling | None) -> dict[str, Any]:
+    if filling is None:
+        return {}
     at = filling.at
     return {
         "threshold_bin": at.bin,

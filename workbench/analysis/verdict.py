@@ -27,6 +27,7 @@ class Verdict:
             nothing stands in the lost one's place, NaN where a NaN was lost.
         duplicates, out_of_range, unwritten, short: slots that repeat an index, lie outside [0, length), were never
             written, or are -1 inside min(k, length).
+        wanted: how many winners there are, min(k, length).
         difference: which winners were lost, and what was kept instead.
     """
 
@@ -38,6 +39,7 @@ class Verdict:
     out_of_range: int
     unwritten: int
     short: int
+    wanted: int
     difference: Difference
 
 
@@ -82,6 +84,7 @@ def judge(scores: torch.Tensor, exact: torch.Tensor, indices: torch.Tensor, pois
         out_of_range=out_of_range,
         unwritten=unwritten,
         short=short,
+        wanted=wanted,
         difference=diff,
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Self, overload
 import numpy as np
 import torch
 
-from workbench.capture.checks import Names, check_indices
+from workbench.capture.checks import Names, check_indices, outside_rows
 from workbench.capture.contradictions import contradictions
 from workbench.capture.format import CALL_FIELDS, STRINGS
 from workbench.capture.header import TensorInfo
@@ -30,7 +30,8 @@ class CaptureInfo:
     Attributes:
         path: as given. format: ``workbench 1``, ``foreign`` or ``memory``. size_bytes: of all its files.
         rows, calls: how many. dtype: of the scores. layout: ``padded``, ``ragged`` or ``many tensors``.
-        width: of the widest row. length_min, length_max: over all rows. recorded: whether it holds selections.
+        width: of the widest row. length_min, length_max: over all rows. outside: how many rows have a length that
+            leaves them, negative or past their last cell. recorded: whether it holds selections.
         strings: op, release, device, model, request; ``None`` where unknown. source: how it was made, free text.
         notes: what a reader should know, in words.
         tokens: how many tokens it holds. vocab, logits: entries and dtype of their LM-head rows, ``None`` without.
@@ -47,6 +48,7 @@ class CaptureInfo:
     width: int
     length_min: int
     length_max: int
+    outside: int
     recorded: bool
     strings: dict[str, str | None]
     source: str | None = None
@@ -118,6 +120,7 @@ class Capture:
             width=max(widths),
             length_min=int(store.lengths.min()),
             length_max=int(store.lengths.max()),
+            outside=_outside(store),
             recorded=any(row.indices is not None for row in listed),
             strings=strings,
         )
@@ -331,10 +334,15 @@ def file_info(store: FileStore, tensors: Iterable[TensorInfo], **known: Any) -> 
         width=max(widths),
         length_min=int(store.lengths.min()),
         length_max=int(store.lengths.max()),
+        outside=_outside(store),
         recorded=any(block.indices is not None for block in blocks),
         tensors=tuple((info.name, info.dtype, info.shape) for info in tensors),
         **known,
     )
+
+
+def _outside(store: Store) -> int:
+    return int(outside_rows(store.lengths, store.starts(), store.widths()).sum())
 
 
 def check_memory_row(row: Row) -> None:
@@ -356,4 +364,4 @@ def check_memory_row(row: Row) -> None:
         return
     if row.k is not None and row.indices.numel() != row.k:
         raise bad(f"{row.indices.numel()} recorded indices, but k is {row.k}; record all k, -1 padded", "indices")
-    check_indices(row.indices, row.k, row.length, row.index, Names(row.capture))
+    check_indices(row.indices, row.k, None if row.outside else row.length, row.index, Names(row.capture))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from workbench.capture.format import CALL_BOUNDS
+from workbench.capture.format import CALL_BOUNDS, INT32_BOUNDS
 from workbench.capture.values import brief
 from workbench.errors import CaptureError
 
@@ -62,42 +62,38 @@ def check_offsets(offsets: torch.Tensor, total: int, names: Names) -> torch.Tens
     return offsets[1:] - offsets[:-1]
 
 
-def check_windows(
-    lengths: torch.Tensor, starts: torch.Tensor | None, widths: torch.Tensor | int, names: Names, first: int = 0
-) -> None:
-    """Every row's window [start, start + length) must lie within its width; ``first`` is the number of the first row.
+def check_starts(starts: torch.Tensor | None, widths: torch.Tensor | int, names: Names, first: int = 0) -> None:
+    """Every row's start must lie within its width, or just behind it; ``first`` is the number of the first row.
 
     Raises:
         CaptureError: for the first row where it does not.
     """
-
-    def bad(reason: str, part: str, row: int) -> CaptureError:
-        return names.error(part, reason, row=first + row)
-
-    row = first_true(lengths < 0)
-    if row is not None:
-        raise bad(f"length {int(lengths[row])} is negative; 0 or more is needed", "lengths", row)
     if starts is None:
-        row = first_true(lengths > widths)
-        if row is not None:
-            width = int(widths if isinstance(widths, int) else widths[row])
-            raise bad(
-                f"length {int(lengths[row])} is past the row width {width}; it counts valid scores", "lengths", row
-            )
         return
     row = first_true(starts < 0)
     if row is not None:
-        raise bad(f"start {int(starts[row])} is negative; 0 or more is needed", "starts", row)
-    # start > width - length cannot overflow, start + length can
-    row = first_true((lengths > widths) | (starts.to(torch.int64) > widths - lengths.to(torch.int64)))
+        raise names.error("starts", f"start {int(starts[row])} is negative; 0 or more is needed", row=first + row)
+    row = first_true(starts > widths)
     if row is not None:
         width = int(widths if isinstance(widths, int) else widths[row])
-        raise bad(
-            f"start {int(starts[row])} + length {int(lengths[row])} is past the row width {width}; "
-            "the length counts from the start",
-            "lengths",
-            row,
-        )
+        raise names.error("starts", f"start {int(starts[row])} is past the row width {width}", row=first + row)
+
+
+def check_lengths(lengths: torch.Tensor, names: Names, first: int = 0) -> None:
+    """Every length must be an int32, as ops take it, whatever the dtype of its tensor.
+
+    Raises:
+        CaptureError: for the first row where it is not.
+    """
+    least, most = INT32_BOUNDS
+    row = first_true((lengths < least) | (lengths > most)) if lengths.dtype == torch.int64 else None
+    if row is not None:
+        raise names.error("lengths", f"length {int(lengths[row])} is no int32, which ops take", row=first + row)
+
+
+def outside_rows(lengths: torch.Tensor, starts: torch.Tensor, widths: torch.Tensor) -> torch.Tensor:
+    """Which rows have a length that leaves them, bool [rows]."""
+    return (lengths < 0) | (lengths.to(torch.int64) > widths - starts)
 
 
 def check_call_numbers(call: torch.Tensor, calls: int, names: Names) -> None:
@@ -187,13 +183,19 @@ def check_slots(k: torch.Tensor, call: torch.Tensor | None, k_max: int, names: N
         )
 
 
-def check_indices(indices: torch.Tensor, k: int | None, length: int, row: int, names: Names) -> torch.Tensor:
+def check_indices(indices: torch.Tensor, k: int | None, length: int | None, row: int, names: Names) -> torch.Tensor:
     """One row's recorded selection: the first ``k`` of ``indices`` (all if ``None``), as int32.
 
+    Args:
+        length: of the row; ``None`` where it leaves the row, since an op may then return anything.
+
     Raises:
-        CaptureError: an index outside [-1, length), or one other than -1 past k.
+        CaptureError: an index outside [-1, length) or no int32, or one other than -1 past k.
     """
-    slot = first_true((indices < -1) | (indices >= length))
+    slot = first_true((indices < INT32_BOUNDS[0]) | (indices > INT32_BOUNDS[1]))
+    if slot is not None:
+        raise names.error("indices", f"recorded index {int(indices[slot])} in slot {slot} is no int32", row=row)
+    slot = None if length is None else first_true((indices < -1) | (indices >= length))
     if slot is not None:
         raise names.error(
             "indices",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from workbench.capture.checks import outside_rows
 from workbench.capture.store import Store
 from workbench.errors import CaptureError
 
@@ -33,13 +34,15 @@ def contradictions(store: Store, file: str) -> list[str]:
 
 
 def _of_rows(store: Store, width: torch.Tensor | None) -> dict[str, torch.Tensor]:
-    """Of each call, int64 [calls]: rows held, the widest and the longest of them, and the row width."""
-    call = store.call_numbers()
+    """Of each call, int64 [calls]: rows held, the widest, the longest that stays in its row, and the row width."""
+    call, lengths = store.call_numbers(), store.lengths.to(torch.int64)
+    # a length that leaves its row is what the op was given, and contradicts nothing but the row
+    lengths = lengths.masked_fill(outside_rows(lengths, store.starts(), store.widths()), 0)
     none = torch.zeros(store.calls, dtype=torch.int64)
     widest = none.scatter_reduce(0, call, store.widths(), "amax")
     return {
         "held": torch.bincount(call, minlength=store.calls),
         "widest": widest,
-        "longest": none.scatter_reduce(0, call, store.lengths.to(torch.int64), "amax"),
+        "longest": none.scatter_reduce(0, call, lengths, "amax"),
         "width": widest if width is None else torch.where(width >= 0, width.to(torch.int64), widest),
     }

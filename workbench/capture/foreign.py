@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from workbench.capture.checks import Names, check_k, check_slots, check_windows
+from workbench.capture.checks import Names, check_k, check_lengths, check_slots, check_starts, first_true
 from workbench.capture.format import INTS, SCORES
 from workbench.capture.header import MAX_HEADER, TensorInfo
 from workbench.capture.source import Source
@@ -245,7 +245,15 @@ def _block(tensors: TensorSet, group: _Group, first: int) -> tuple[Block, torch.
         lengths = _per_row(tensors, group.lengths, rows)
     else:
         lengths = torch.full((1,), width, dtype=torch.int64).expand(rows)
-    check_windows(lengths, starts, width, names, first)
+    check_lengths(lengths, names, first)
+    check_starts(starts, width, names, first)
+    late = None if starts is None or group.lengths is not None else first_true(starts > 0)
+    if late is not None and starts is not None:
+        raise names.error(
+            "starts",
+            f"start {int(starts[late])} without a length: name the lengths too, which count from the start",
+            row=first + late,
+        )
     indices_source, indices = (None, None) if group.indices is None else _indices(tensors, group.indices, rows)
     block = Block(
         source=source,
@@ -264,10 +272,9 @@ def _block(tensors: TensorSet, group: _Group, first: int) -> tuple[Block, torch.
 def _names(tensors: TensorSet, group: _Group) -> Names:
     """Where the parts of one call are.
 
-    k is in no file: its messages name the scores that it is asked of. Where no lengths are named, starts are at fault.
+    k is in no file: its messages name the scores that it is asked of.
     """
-    lengths = group.lengths or group.starts
-    placed = {"k": group.scores, "lengths": lengths, "starts": group.starts, "indices": group.indices}
+    placed = {"k": group.scores, "lengths": group.lengths, "starts": group.starts, "indices": group.indices}
     known = {part: name for part, name in placed.items() if name is not None}
     return Names(tensors.file, **known, files={part: tensors.get(name)[0].file for part, name in known.items()})
 

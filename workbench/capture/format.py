@@ -7,12 +7,14 @@ JSON object in the safetensors metadata under ``topk_workbench``: ``format_versi
 
 * Rows are stored padded (``scores`` [rows, width]) or ragged (``scores`` [total] and ``offsets``; row ``i`` is
   ``scores[offsets[i]:offsets[i + 1]]``).
-* The valid scores of a row are ``length`` cells from ``start`` on; ``start + length`` is at most the row's width.
+* ``length`` is what the op was given, any int32. The valid scores of a row are so many cells from ``start`` on, as far
+  as the row has them: none where the length is negative, all to the row's end where it is longer. A start lies within
+  the row.
 * ``k`` is 1 or more and at most the width of the call, or of its widest row where ``width`` is unknown. A row may
   be shorter than k.
 * Every integer of a call is within ``CALL_BOUNDS``, or -1.
 * A row's recorded selection is the first k slots of its row of ``indices`` (all slots where k is unknown), relative
-  to the start, each in [-1, length); slots past k are -1.
+  to the start, each in [-1, length); slots past k are -1. Of a row whose length leaves it, slots hold any int32.
 * Without ``call`` the file holds one call.
 * ``TOKEN_TENSORS`` lists the tokens that decoding chose, and the LM-head rows they were chosen from. Steps are 0 or
   more, in any order, and may repeat, as in a batch of requests; a token is -1 (unknown) or 0 or more, and less than
@@ -38,6 +40,8 @@ INTS = ("int32", "int64")
 MAX_ROWS = 2**27
 # Indices are int32, so a wider row could not be selected from.
 MAX_WIDTH = 2**31 - 1
+# Of what ops are given and return: lengths and indices.
+INT32_BOUNDS = (-(2**31), 2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class TensorSpec:
 TENSORS = (
     TensorSpec("scores", SCORES, "[rows, width] or [total]", True, "the score rows, padded or ragged"),
     TensorSpec("offsets", ("int64",), "[rows + 1]", False, "ragged only: where each row begins; the last is total"),
-    TensorSpec("lengths", ("int32",), "[rows]", True, "valid scores of each row, counted from its start"),
+    TensorSpec("lengths", ("int32",), "[rows]", True, "scores of each row from its start on, as the op was given it"),
     TensorSpec("starts", ("int32",), "[rows]", False, "first valid cell of each row; 0 without it"),
     TensorSpec("indices", ("int32",), "[rows, k_max]", False, "recorded selection, relative to the start, -1 padded"),
     TensorSpec("call", INTS, "[rows]", False, "the call of each row, from 0; all rows are of call 0 without it"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from workbench.capture.format import CALL_BOUNDS, MAX_WIDTH, STRINGS
+from workbench.capture.format import CALL_BOUNDS, INT32_BOUNDS, MAX_WIDTH, STRINGS
 from workbench.capture.values import brief, check_text, described, kind_of, shape_text, whole
 from workbench.errors import CaptureError
 
@@ -80,6 +80,11 @@ def vector_problem(values: object, name: str) -> str | None:
     return None
 
 
+def held(length: int, start: int, width: int) -> int:
+    """How many cells a row of ``width`` cells has of the ``length`` from ``start`` on."""
+    return min(max(length, 0), width - start)
+
+
 def bits(tensor: torch.Tensor) -> torch.Tensor:
     """The bytes of a tensor on any device as files hold them (little-endian): uint8 on the CPU."""
     return tensor.detach().cpu().contiguous().view(torch.uint8)
@@ -107,7 +112,8 @@ class Row:
 
     Attributes:
         scores: [width] float32, bfloat16 or float16, on any device; cells outside the valid window are padding.
-        length: how many scores are valid, counted from ``start``.
+        length: how many scores are valid, counted from ``start``, as the op was given it: any int32, inside the row or
+            not (see ``outside``).
         start: first valid cell.
         call: the call it belongs to.
         indices: recorded selection, int32 [k], relative to ``start``, -1 padded; ``None`` if not recorded.
@@ -116,7 +122,7 @@ class Row:
         capture: name of the capture, for messages and reports.
 
     Raises:
-        CaptureError: a type, dtype or shape that is not a row's, or a window that leaves the row.
+        CaptureError: a type, dtype or shape that is not a row's, a length that is no int32, or a start outside the row.
     """
 
     scores: torch.Tensor
@@ -136,14 +142,14 @@ class Row:
         except ValueError as error:
             raise CaptureError(str(error)) from None
         self._check_scores()
-        for name, tensor in (("length", "lengths"), ("start", "starts")):
+        for name, tensor, bounds in (("length", "lengths", INT32_BOUNDS), ("start", "starts", (0, MAX_WIDTH))):
             try:
-                fields[name] = whole(fields[name], name, 0, MAX_WIDTH)
+                fields[name] = whole(fields[name], name, *bounds)
             except ValueError as error:
                 raise self._bad(str(error), tensor) from None
         width = self.scores.numel()
-        if self.start + self.length > width:
-            raise self._bad(f"start {self.start} + length {self.length} is past the row width {width}", "lengths")
+        if self.start > width:
+            raise self._bad(f"start {self.start} is past the row width {width}", "starts")
         if not isinstance(self.call, Call):
             raise self._bad(f"call is {described(self.call)}; a Call is needed", "call")
         if self.indices is not None:
@@ -167,8 +173,13 @@ class Row:
 
     @property
     def valid(self) -> torch.Tensor:
-        """The valid scores, [length]; a view."""
-        return self.scores[self.start : self.start + self.length]
+        """The valid scores, a view: [length], or as many as the row has of them where its length leaves it."""
+        return self.scores[self.start : self.start + held(self.length, self.start, self.scores.numel())]
+
+    @property
+    def outside(self) -> bool:
+        """Whether the length leaves the row: negative, or past its last cell."""
+        return self.length != held(self.length, self.start, self.scores.numel())
 
     @property
     def digest(self) -> str:
@@ -176,7 +187,8 @@ class Row:
 
         Over the ASCII text ``"{dtype} {start} {length}\\n"`` followed by the bytes of the valid scores, little-endian.
         Bits count and not values (-0.0 is not 0.0, two NaN may differ); padding, the call and the recorded selection
-        do not. ``Capture.digest_of`` gives the same without reading padding.
+        do not. The length is the one given; where it leaves the row, the bytes are those that the row has.
+        ``Capture.digest_of`` gives the same without reading padding.
         """
         return digest_of(self.valid, self.start, self.length)
 

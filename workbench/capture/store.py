@@ -12,7 +12,7 @@ import torch
 from workbench.capture.checks import Names, check_indices
 from workbench.capture.format import CALL_FIELDS
 from workbench.capture.header import TensorInfo
-from workbench.capture.row import Call, Row
+from workbench.capture.row import Call, Row, held
 from workbench.capture.source import Source
 from workbench.errors import CaptureError
 
@@ -30,13 +30,17 @@ class Store(Protocol):
         ...
 
     def start(self, row: int) -> int: ...
+    def starts(self) -> torch.Tensor:
+        """The first valid cell of every row, int64 [rows]; not to be written to."""
+        ...
+
     def width(self, row: int) -> int: ...
     def scores(self, row: int) -> torch.Tensor:
         """[width], a new tensor where it comes from a file."""
         ...
 
     def valid(self, row: int) -> torch.Tensor:
-        """[length], without the row's padding, as ``scores``."""
+        """As ``Row.valid``, without reading the row's padding."""
         ...
 
     def indices(self, row: int) -> torch.Tensor | None:
@@ -185,6 +189,11 @@ class FileStore:
         block, at = self._find(row)
         return 0 if block.starts is None else int(block.starts[at])
 
+    def starts(self) -> torch.Tensor:
+        none = torch.zeros(1, dtype=torch.int64)
+        parts = [none.expand(b.rows) if b.starts is None else b.starts.to(torch.int64) for b in self.blocks]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
     def width(self, row: int) -> int:
         block, at = self._find(row)
         return block.span(at)[1]
@@ -195,7 +204,8 @@ class FileStore:
 
     def valid(self, row: int) -> torch.Tensor:
         block, at = self._find(row)
-        return block.source.tensor(block.scores, block.span(at)[0] + self.start(row), int(self.lengths[row]))
+        (begin, width), start = block.span(at), self.start(row)
+        return block.source.tensor(block.scores, begin + start, held(int(self.lengths[row]), start, width))
 
     def slots(self, row: int) -> int | None:
         k_max = self._find(row)[0].k_max
@@ -210,7 +220,9 @@ class FileStore:
         if block.indices is None or k_max is None:
             return None
         stored = (block.indices_source or block.source).tensor(block.indices, at * k_max, k_max)
-        return check_indices(stored, self._recorded_k(row), int(self.lengths[row]), row, block.names)
+        length, start, (_, width) = int(self.lengths[row]), self.start(row), block.span(at)
+        bound = length if length == held(length, start, width) else None
+        return check_indices(stored, self._recorded_k(row), bound, row, block.names)
 
     def _recorded_k(self, row: int) -> int | None:
         return self.table.ints(self.call_of(row))["k"]
@@ -268,6 +280,9 @@ class MemoryStore:
 
     def start(self, row: int) -> int:
         return self._rows_given[row].start
+
+    def starts(self) -> torch.Tensor:
+        return torch.tensor([row.start for row in self._rows_given], dtype=torch.int64)
 
     def width(self, row: int) -> int:
         return self._rows_given[row].scores.numel()

@@ -11,7 +11,7 @@ from workbench.capture.checks import (
     check_k,
     check_offsets,
     check_slots,
-    check_windows,
+    check_starts,
     widest_per_call,
 )
 from workbench.capture.format import CALL_FIELDS, INTS, MAX_ROWS, MAX_WIDTH, TENSORS
@@ -56,7 +56,7 @@ def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -
     check_row_width(widths, file, "scores")
     lengths = source.tensor(lengths_info)
     starts = read_vector(source, found["starts"], rows)
-    check_windows(lengths, starts, widths, names)
+    check_starts(starts, widths, names)
 
     call = read_vector(source, found["call"], rows)
     table = CallTable(*_calls(source, call, rows), strings)

@@ -200,7 +200,7 @@ def _plan(capture: Capture, given: dict[str, str | None], source: str | None, to
         ints["offsets"] = torch.cat(
             [torch.zeros(1, dtype=torch.int64), torch.tensor(widths, dtype=torch.int64).cumsum(0)]
         )
-    ints["lengths"] = capture.lengths.to(torch.int32)  # lengths fit: a row is at most 2**31 - 1 wide
+    ints["lengths"] = capture.lengths.to(torch.int32)  # any length is an int32, whatever holds it
     if any(starts):
         ints["starts"] = torch.tensor(starts, dtype=torch.int32)
     if len(calls) > 1:

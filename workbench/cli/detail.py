@@ -25,6 +25,7 @@ def document(inspection: Inspection) -> dict[str, object]:
     losing = _losing(inspection)
     return {
         "route": None if inspection.route is None else asdict(inspection.route),
+        "of_the_call": inspection.of_the_call,
         "lines": [result.line for result in inspection.every],
         "census": list(inspection.census),
         "difference": None
@@ -52,6 +53,9 @@ def show(inspection: Inspection, notes: Sequence[str]) -> None:
     else:
         say(f"Route: {UNKNOWN}, since {inspection.unrouted}", "bold")
     say("")
+    if inspection.of_the_call:
+        say(f"Call {row.call.index}: {inspection.of_the_call}")
+        say("")
     _print_selections(inspection)
     _print_census(inspection)
     losing = _losing(inspection)
@@ -162,7 +166,11 @@ def _reached(risk: Risk, route: Route | None) -> bool:
 
 def _remarks(taking: Sequence[Risk]) -> list[str]:
     """What the table cannot hold."""
-    notes = [f"{named(risk.path, risk.variant)}: {risk.note}" for risk in taking if risk.note]
+    by_note: dict[str, list[str]] = {}
+    for risk in taking:
+        if risk.note:
+            by_note.setdefault(risk.note, []).append(str(named(risk.path, risk.variant)))
+    notes = [f"{', '.join(names)}: {note}" for note, names in by_note.items()]
     notes += [
         f"{named(risk.path, risk.variant)}: a block of the cluster overflows before the whole buffer of {risk.capacity}"
         for risk in taking

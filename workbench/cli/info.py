@@ -74,6 +74,10 @@ def _print(capture: Capture, given: Given, problems: list[str] | None, many: boo
     lengths = str(about.length_min)
     if about.length_max != about.length_min:
         lengths += f" to {about.length_max}"
+    if about.outside:
+        lengths += (
+            f"; {counted(about.outside, 'row')} with a length outside {'its' if about.outside == 1 else 'their'} row"
+        )
     facts(
         [
             ("file", about.path),

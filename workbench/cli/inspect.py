@@ -59,18 +59,21 @@ class Seen:
     """What is kept of an inspected row.
 
     Attributes:
-        worst: the line with the greatest damage among the judged paths that ran; among those whose risk is known where
-            none ran; or that of the only one.
+        length: as the op was given it. wanted: winners, min(k, valid scores).
+        worst: the line with the greatest damage among the judged paths that ran or would do harm; among those whose
+            risk is known where there are none; or that of the only one.
         recorded: the line of the recorded selection. sentence: what happened, in words.
         paths_judged, paths_at_risk: judged paths whose risk is known, and those of them that are not safe.
         refused: the judged paths that did not run.
         order_unreliable: whether the expected loss of a judged path is, since its scores follow their position.
+        of_the_call: what the other rows of the call do to the row's path.
     """
 
     row: int
     call: int
     k: int
     length: int
+    wanted: int
     dtype: str
     judged: str
     judged_because: str
@@ -82,6 +85,7 @@ class Seen:
     paths_at_risk: int
     refused: tuple[Refusal, ...]
     order_unreliable: bool
+    of_the_call: str
 
     @property
     def verdicts(self) -> set[str | None]:
@@ -105,7 +109,8 @@ def inspect(
     """Judge the rows of a capture: which selector loses winners, how many, and why.
 
     The path that a row reaches is judged where op, release and device are known, else every path. A judged path, or
-    the recorded selection, that is lossy, invalid or not safe gives exit code 1.
+    the recorded selection, that is lossy, invalid or not safe gives exit code 1, and so does one that would hang or
+    leave its memory, which is told and never run.
 
     workbench inspect capture.safetensors
     workbench inspect capture.safetensors --row 3
@@ -140,7 +145,7 @@ def inspect(
             detail.show(one, notes)
         else:
             _print(capture, seen, notes)
-    if not any(row_seen.paths_judged or row_seen.verdicts - {None} for row_seen in seen):
+    if not any(row_seen.paths_judged or row_seen.finding or row_seen.verdicts - {None} for row_seen in seen):
         complain(NOTHING_JUDGED)
         return BAD
     return FOUND if findings else CLEAN
@@ -175,7 +180,8 @@ def summarise(inspection: Inspection) -> Seen:
     results = inspection.results
     judged = [result.line for result in results if result.line.risk is not None]
     ran = [result for result in results if result.line.refused is None]
-    shown = ran or [result for result in results if result.line.risk is not None or len(results) == 1]
+    shown = [result for result in results if result in ran or result.line.finding is not None]
+    shown = shown or [result for result in results if result.line.risk is not None or len(results) == 1]
     worst = max(shown, key=damage, default=None)
     row = inspection.row
     return Seen(
@@ -183,6 +189,7 @@ def summarise(inspection: Inspection) -> Seen:
         call=row.call.index,
         k=inspection.k,
         length=row.length,
+        wanted=min(inspection.k, row.valid.numel()),
         dtype=row.dtype,
         judged=inspection.judged,
         judged_because=inspection.judged_because,
@@ -198,6 +205,7 @@ def summarise(inspection: Inspection) -> Seen:
             if line.refused is not None
         ),
         order_unreliable=any(order_unreliable(line.order_correlation) for line in judged),
+        of_the_call=inspection.of_the_call,
     )
 
 
@@ -211,6 +219,9 @@ def heading(seen: list[Seen]) -> str:
         parts.append(counted(kinds["at risk"], "lost none but is at risk", "lost none but are at risk"))
     if kinds["not run, at risk"]:
         parts.append(counted(kinds["not run, at risk"], "was not run but is at risk", "were not run but are at risk"))
+    if kinds["harm"]:
+        harm = "would hang, trap or leave {} memory"
+        parts.append(counted(kinds["harm"], harm.format("its"), harm.format("their")))
     if kinds["clean"]:
         parts.append(f"{kinds['clean']} lost none")
     if kinds["not run"]:
@@ -219,6 +230,8 @@ def heading(seen: list[Seen]) -> str:
 
 
 def _fate(row: Seen) -> str:
+    if row.worst is not None and row.worst.refused is not None and row.worst.finding is not None:
+        return "harm"
     if "invalid" in row.verdicts:
         return "invalid"
     if "lossy" in row.verdicts:
@@ -230,7 +243,7 @@ def _fate(row: Seen) -> str:
 
 
 def _most(seen: list[Seen]) -> str:
-    lost, row, k = max((line.missing or 0, -row.row, min(row.k, row.length)) for row in seen for line in _lines(row))
+    lost, row, k = max((line.missing or 0, -row.row, row.wanted) for row in seen for line in _lines(row))
     return f"most in row {-row}: {lost} of {k}"
 
 
@@ -250,6 +263,8 @@ def _print(capture: Capture, seen: list[Seen], notes: list[str]) -> None:
     columns = _columns(seen, several_ks=len(ks) > 1, several_calls=len(calls) > 1)
     table([column for column, _ in columns], zip(*(cells for _, cells in columns), strict=True))
     lines(order_warning(row.row for row in seen if row.order_unreliable), indent="")
+    told = dict.fromkeys((row.call, row.of_the_call) for row in seen if row.of_the_call)
+    lines((f"Call {call}: {words}" for call, words in told), indent="")
     print_refusals(
         (named(one.path, one.variant) or "the op", row.row, one.reasons) for row in seen for one in row.refused
     )

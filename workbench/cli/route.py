@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.cli.exits import CLEAN
+from workbench.cli.exits import CLEAN, FOUND
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import (
@@ -32,15 +32,23 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.capture import Capture, Row
+    from workbench.paths.lengths import Effect
     from workbench.paths.plan import Plan
     from workbench.paths.routing import Route
 
 
 @dataclass(frozen=True)
 class _Routed:
+    """A row, its route, and what its length does there where it leaves the row."""
+
     row: Row
     k: int | None
     route: Route
+    does: Effect | None
+
+    @property
+    def told(self) -> str:
+        return "" if self.does is None else self.does.words
 
 
 @spread
@@ -52,7 +60,7 @@ def route(
     row: Rows = None,
     length: Annotated[
         int | None,
-        typer.Option(**integer(0, INT32), help="Valid scores, where no FILE is given.", rich_help_panel=CALL),
+        typer.Option(**integer(-INT32 - 1, INT32), help="Valid scores, where no FILE is given.", rich_help_panel=CALL),
     ] = None,
     dtype: Annotated[
         Dtype | None, typer.Option(help="Of the scores, where no FILE is given: float32.", rich_help_panel=CALL)
@@ -69,6 +77,9 @@ def route(
     workbench route --op vllm.sparse_indexer_topk --release vllm==0.32.0 \
         --device b200 --k 2048 --length 20000 --rows 40 --stride 20224 --width 20224
     workbench route --list
+
+    A row whose length leaves it, as -1 in a padded slot, is told what its kernel makes of that; where that is harm, the
+    exit code is 1.
     """
     if known:
         return _list(json)
@@ -87,14 +98,19 @@ def route(
     if json:
         routes = [_document(one, in_file=file is not None) for one in routed]
         print_json({"command": "route", "capture": name, "notes": notes, "routes": routes})
-        return CLEAN
+        return _exit(routed)
     lines((f"note: {note}" for note in notes), indent="")
     if len(routed) == 1 or row:
         for one in routed:
             print_route(one.route, about=_about(one, name))
+            lines([f"Outside the row: {one.told}."] if one.told else [], indent="")
     else:
         _print_groups(routed, str(name))
-    return CLEAN
+    return _exit(routed)
+
+
+def _exit(routed: list[_Routed]) -> int:
+    return FOUND if any(one.does is not None and one.does.finding for one in routed) else CLEAN
 
 
 def print_route(found: Route, about: str) -> None:
@@ -130,7 +146,8 @@ def _described(naming: Naming, given: Given, engine: Engine, length: int | None,
     if absent:
         raise UsageError(f"without a FILE, {', '.join(absent)} must be given; for names see: workbench route --list")
     assert length is not None
-    return _routed(_stand_in(length, (dtype or Dtype.FLOAT32).value), given, engine)
+    row = _stand_in(length, given.width or max(length, 0), (dtype or Dtype.FLOAT32).value)
+    return _routed(row, given, engine)
 
 
 def _routes(capture: Capture, given: Given, engine: Engine, numbers: list[int]) -> Iterator[_Routed]:
@@ -146,26 +163,28 @@ def _routes(capture: Capture, given: Given, engine: Engine, numbers: list[int]) 
             held = capture.rows_of(at)
             batches[at] = capture.lengths[list(held)] if len(held) == call.rows else None
         length, start = int(capture.lengths[number]), capture.start_of(number)
-        row = _stand_in(length, capture.info.dtype, start=start, call=call, batch=batches[at], index=number)
+        known = {"call": call, "batch": batches[at], "index": number}
+        row = _stand_in(length, capture.width_of(number), capture.info.dtype, start=start, **known)
         yield _routed(row, given, engine)
 
 
-def _stand_in(length: int, dtype: str, start: int = 0, **known: Any) -> Row:
+def _stand_in(length: int, width: int, dtype: str, start: int = 0, **known: Any) -> Row:
     """A row of which only what decides its route is real."""
     import torch
 
     from workbench.capture import Row
 
-    scores = torch.zeros(1, dtype=getattr(torch, dtype)).expand(start + length)
+    scores = torch.zeros(1, dtype=getattr(torch, dtype)).expand(width)
     return Row(scores, length, start, **known)
 
 
 def _routed(row: Row, given: Given, engine: Engine) -> _Routed:
-    from workbench.paths import routing
+    from workbench.paths import outside
 
     row = given.apply(row)
     k = row.k if given.k is None else given.k
-    return _Routed(row, k, routing.route(row, given.op, given.release, given.device, k, setup=engine.setup))
+    found = outside.route(row, given.op, given.release, given.device, k, setup=engine.setup)
+    return _Routed(row, k, found, None if k is None else outside.effect_on(row, found, k))
 
 
 def _where(found: Route) -> str:
@@ -212,7 +231,16 @@ def _print_groups(routed: list[_Routed], name: str) -> None:
             for where, group in groups.items()
         ],
     )
+    told: dict[str, list[int]] = {}
+    for one in routed:
+        if one.told:
+            told.setdefault(one.told, []).append(one.row.index)
+    lines((f"Outside {_rows(numbers)}: {words}." for words, numbers in told.items()), indent="")
     say("Every condition of a row: workbench route FILE --row N")
+
+
+def _rows(numbers: list[int]) -> str:
+    return f"row{'' if len(numbers) == 1 else 's'} {ranges(numbers)}"
 
 
 def _span(group: list[_Routed], what: str) -> str:
@@ -229,6 +257,7 @@ def _document(one: _Routed, in_file: bool) -> dict[str, object]:
         "call": one.row.call.index if in_file else None,
         "k": one.k,
         "length": one.row.length,
+        "outside": one.told or None,
         **asdict(one.route),
     }
 

@@ -101,7 +101,7 @@ def run(
         _print(report, about, notes)
         if target is not None:
             say(f"{counted(len(report), 'line')} written to {output}")
-    if len(report) and not any(line.verdict or line.risk for line in report):
+    if len(report) and not any(line.verdict or line.risk or line.finding for line in report):
         complain(NOTHING_JUDGED)
         return BAD
     return FOUND if report.loses else CLEAN
@@ -194,9 +194,9 @@ def _print_worst(report: Report) -> None:
             )
             for line in worst
         ],
-        title="Lines that lose or can lose"
+        title="Lines that lose, can lose or do harm"
         if len(worst) == len(found)
-        else f"Worst {len(worst)} of {len(found)} lines that lose or can lose",
+        else f"Worst {len(worst)} of {len(found)} lines that lose, can lose or do harm",
     )
 
 

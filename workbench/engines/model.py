@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from workbench.engines.base import Task
 from workbench.paths.faults import Counts, finding
+from workbench.paths.lengths import Window, effect, unmet_outside
 from workbench.paths.model import run_model
-from workbench.paths.selection import Selection
+from workbench.paths.selection import Selection, first_indices
 
 
 class ModelEngine:
@@ -19,6 +20,13 @@ class ModelEngine:
     def refusals(self, task: Task) -> list[str]:
         assert task.path is not None
         variant = task.path.variant(task.variant)
+        window = Window.of(task.row)
+        does = effect(task.path, variant, window, task.k)
+        if does is not None:
+            reasons = unmet_outside(task.path, variant, window, does, k=task.k, dtype=task.row.dtype)
+            if reasons or does.defined:
+                return reasons
+            return [does.words]
         reasons = task.path.as_variant(variant).unmet(k=task.k, length=task.row.length, dtype=task.row.dtype)
         told = None if reasons else finding(task.path, variant, task.counts or Counts(task.row.valid, task.k))
         if told is not None and not told.runs:
@@ -29,4 +37,10 @@ class ModelEngine:
 
     def select(self, task: Task) -> Selection:
         assert task.path is not None
-        return run_model(task.path, task.row.valid, task.k, task.arrival, task.variant)
+        variant, scores = task.path.variant(task.variant), task.row.valid
+        does = effect(task.path, variant, Window.of(task.row), task.k)
+        if does is not None and does.first is not None:
+            return first_indices(does.first, task.k, scores.device)
+        if does is not None and does.cells is not None:
+            scores = scores[: does.cells]
+        return run_model(task.path, scores, task.k, task.arrival, task.variant)

@@ -33,6 +33,11 @@ class Finding:
     level: Literal["certain"] | None = None
     runs: bool = False
 
+    @property
+    def happens(self) -> str:
+        """The words, where it happens to this row for sure; empty where that depends on other rows."""
+        return self.words if self.level else ""
+
 
 class Counted(Protocol):
     """A row with its counts, each made when first asked for."""

@@ -1,11 +1,16 @@
-"""What a length outside its row does, by path and by op: read in the sources, never run."""
+"""What a length outside its row does, by path: read in the sources, never run.
+
+A capture keeps the length that the op was given. Padded slots of a batch hold -1, and a stale length can be past the
+row's last cell: what a kernel makes of that is no question of its scores.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from workbench.errors import UsageError
-from workbench.words import listed
+from workbench.capture.row import Row
+from workbench.paths.spec import Path, Variant
 
 LARGE_FROM = 32769  # length from which vLLM's persistent kernel takes several blocks a row
 BLOCKS_WAIT_ABOVE = 32768  # max_seq_len
@@ -13,113 +18,199 @@ ROUNDS = 4
 SLOTS = 3
 UNSIGNED = 1 << 32
 
-ALL_EMPTY = "every slot is -1"
-READS_ON = "not clamped: reads past the row's width, into the next row"
-UNSTATED = "not established"
+
+@dataclass(frozen=True)
+class Window:
+    """The cells that a row's length claims, and those that it has.
+
+    Attributes:
+        length: as the op was given it. room: cells from the row's start to the end of its padded width.
+        held: those of them that the capture has; fewer than ``room`` where rows were stored without their padding.
+        max_seq_len: the host's bound; ``None`` if unknown.
+    """
+
+    length: int
+    room: int
+    held: int
+    max_seq_len: int | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> Window:
+        """The window of a row."""
+        cells = row.scores.numel()
+        width = max(cells, row.call.width or 0)
+        return cls(row.length, width - row.start, cells - row.start, row.call.max_seq_len)
+
+    @property
+    def outside(self) -> bool:
+        """Whether the length leaves the cells that the capture has."""
+        return not 0 <= self.length <= self.held
 
 
 @dataclass(frozen=True)
-class LengthRule:
-    """How a path reads a length.
+class Effect:
+    """What a length outside its row does there.
 
     Attributes:
-        negative: what a negative length does. too_long: what a length above the row's width does.
-        derived: whether that follows from reading only, where a source text does not say it.
+        words: one sentence, without its stop.
+        first: the op returns the indices from 0 up to this one, whatever the scores: 0 leaves every slot -1.
+        cells: it selects from so many cells from the row's start on. Without either nothing says what it returns.
+        level: what it makes the row's risk; ``None`` where that is not known.
+        finding: whether it does harm: it hangs, crashes, or reads or writes outside the row.
     """
 
-    negative: str
-    too_long: str = UNSTATED
+    words: str
+    first: int | None = None
+    cells: int | None = None
+    level: Literal["safe", "certain"] | None = None
+    finding: bool = False
+
+    @property
+    def defined(self) -> bool:
+        """Whether what the op returns is known."""
+        return self.first is not None or self.cells is not None
+
+
+Kind = Literal["nothing", "first", "clamped", "reads on", "unsigned", "harm", "unknown"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a kernel reads a length that is outside its row.
+
+    Attributes:
+        kind: ``nothing``: every slot is -1. ``first``: indices from 0 up, k of them or the length. ``clamped``: to
+            max_seq_len. ``reads on``: past the row. ``unsigned``: as vLLM's persistent kernel does. ``harm``: as the
+            words say. ``unknown``.
+        words: what follows "length -1 is". derived: whether that follows from reading only, where no source text or
+            report says it.
+    """
+
+    kind: Kind
+    words: str = ""
     derived: bool = False
 
 
-PERSISTENT = LengthRule("persistent", "persistent")  # these depend on the call, see _persistent
-RULES: dict[str, LengthRule] = {
-    "vllm.histogram_2048": PERSISTENT,
-    "vllm.histogram_256": PERSISTENT,
-    "vllm.radix": PERSISTENT,
-    "vllm.filtered": LengthRule(f"compared as signed: {ALL_EMPTY}", READS_ON),
-    "vllm.histogram_4096": LengthRule(f"compared as signed: {ALL_EMPTY}", READS_ON),
+ALL_EMPTY = "every slot is -1"
+SIGNED = Reading("nothing", f"compared as signed: {ALL_EMPTY}")
+CLAMPED = Reading("nothing", f"clamped to 0: {ALL_EMPTY}")
+UNSIGNED_FIRST = Reading("unsigned")
+READS_ON = Reading("reads on", "not clamped: the path reads past the row's width, into the next row")
+IDENTITY = Reading("first", "taken as it is: every index below it is returned", derived=True)
+UNKNOWN = Reading("unknown")
+
+# (of a negative length, of one past the row), by path; by the model of a variant where that differs.
+READINGS: dict[str, tuple[Reading, Reading]] = {
+    "vllm.trivial": (Reading("nothing", f"compared as signed, or clamped to 0 before: {ALL_EMPTY}"), IDENTITY),
+    "vllm.histogram_2048": (UNSIGNED_FIRST, UNSIGNED_FIRST),
+    "vllm.histogram_256": (UNSIGNED_FIRST, UNSIGNED_FIRST),
+    "vllm.radix": (UNSIGNED_FIRST, UNSIGNED_FIRST),
+    "vllm.filtered": (SIGNED, READS_ON),
+    "vllm.histogram_4096": (SIGNED, READS_ON),
     **{
-        f"vllm.cooperative_{ranks}": LengthRule(
-            f"clamped to 0: {ALL_EMPTY} (older sources returned 0 to k - 1 as winners)",
-            "not clamped: blocks share the length and load by the stride, which can overrun shared memory",
-            derived=True,
+        f"vllm.cooperative_{ranks}": (
+            Reading("nothing", f"clamped to 0: {ALL_EMPTY} (older sources returned 0 to k - 1 as winners)", True),
+            Reading(
+                "harm",
+                "not clamped: blocks share the length and load by the stride, which can overrun shared memory",
+                True,
+            ),
         )
         for ranks in (2, 4, 8, 16)
     },
-    "vllm.per_row": LengthRule(f"clamped to 0: {ALL_EMPTY}", READS_ON),
-    "vllm.top_k_per_row_prefill": LengthRule(
-        "an end before its start is not checked: -1 is written in front of the row's output", READS_ON, derived=True
-    ),
-    "vllm.sampled": LengthRule(f"clamped to 0: {ALL_EMPTY}", "clamped to max_seq_len"),
-    "sglang.fast_topk": LengthRule(f"compared as signed: {ALL_EMPTY}"),
-    "sglang.v4_aot": LengthRule("cast to unsigned: 0 to k - 1 are returned as winners", derived=True),
-    "sglang.v1": LengthRule("read as unsigned: a length of about 4e9, which walks off the row"),
-    "sglang.kpool": LengthRule(ALL_EMPTY),
+    "vllm.per_row": (CLAMPED, READS_ON),
+    "vllm.sampled": (CLAMPED, Reading("clamped", "clamped to max_seq_len")),
+    "sglang.trivial": (SIGNED, IDENTITY),
+    "sglang.fast_topk": (SIGNED, UNKNOWN),
+    "sglang.v4_aot": (Reading("first", "cast to unsigned: 0 to k - 1 are returned as winners", True), UNKNOWN),
+    "sglang.v1": (Reading("harm", "read as unsigned: a length of about 4e9, which walks off the row"), UNKNOWN),
+    "sglang.kpool": (Reading("nothing", f"compared as signed: {ALL_EMPTY}"), UNKNOWN),
     **{
-        name: LengthRule("read as unsigned: takes a cluster's path, illegal memory access")
+        name: (Reading("harm", "read as unsigned: takes a cluster's path, illegal memory access"), UNKNOWN)
         for name in ("sglang.v2_register", "sglang.v2_streaming", "sglang.v2_cluster_8", "sglang.v2_cluster_16")
     },
 }
-
-# Which rules an op follows, and when.
-OPS: dict[str, tuple[tuple[str, str], ...]] = {
-    "vllm.persistent_topk": (
-        ("at most 32 rows", "vllm.radix"),
-        ("more than 32 rows", "vllm.filtered"),
-        ("more than 64 rows and a long max_seq_len", "vllm.sampled"),
+READINGS_BY_MODEL: dict[str, tuple[Reading, Reading]] = {
+    "per_row_prefill": (
+        Reading(
+            "harm", "an end before its start, which is not checked: -1 is written in front of the row's output", True
+        ),
+        READS_ON,
     ),
-    "vllm.cooperative_topk": (("", "vllm.cooperative_8"),),
-    "vllm.top_k_per_row_decode": (("", "vllm.per_row"),),
-    "sglang.fast_topk_v2": (("", "sglang.fast_topk"),),
-    "sglang.topk_transform_paged": (("", "sglang.v1"),),
-    "sglang.topk_transform_paged_v2": (("", "sglang.v2_register"),),
-    "sglang.topk_transform_ragged_v2": (("", "sglang.v2_register"),),
-    "sglang.kpool_topk_transform": (("", "sglang.kpool"),),
 }
 
 
-def what_happens(op_or_path: str, length: int, width: int, max_seq_len: int | None = None) -> str:
-    """What a length does to its row, in words; empty if it is inside the row.
+def effect(path: Path, variant: Variant, window: Window, k: int) -> Effect | None:
+    """What a row's length does on a path, whatever its scores; ``None`` if it is inside the row.
 
     Args:
-        op_or_path: name of an op or a path. length: as the device holds it, int32. width: of the row, in scores.
-        max_seq_len: the host's bound; ``None`` if unknown.
-
-    Raises:
-        UsageError: nothing is known of the op or path.
+        k: winners wanted.
     """
-    rules = OPS.get(op_or_path) or ((("", op_or_path),) if op_or_path in RULES else ())
-    if not rules:
-        raise UsageError(f"nothing is known of lengths on {op_or_path!r}; known: {listed([*OPS, *RULES])}")
-    if 0 <= length <= width:
-        return ""
-    told = []
-    for when, name in rules:
-        rule = RULES[name]
-        text = _persistent(length, max_seq_len) if rule is PERSISTENT else _plain(rule, length)
-        told.append(f"{when}: {text}" if when else text)
-    return "; ".join(told)
+    length = window.length
+    if not window.outside:
+        return None
+    if window.held < length <= window.room:
+        return Effect(f"the capture holds {window.held} of the row's {length} scores, so that it cannot be judged")
+    inside_known = variant.modelled or not variant.lossless
+    readings = READINGS_BY_MODEL.get(variant.model) or READINGS.get(path.name)
+    if readings is None or not inside_known:
+        readings = (UNKNOWN, UNKNOWN)
+    reading = readings[0 if length < 0 else 1]
+    if reading.kind == "unsigned":
+        return _persistent(window)
+    if reading.kind == "unknown":
+        where = "is negative" if length < 0 else f"is past the row's {window.room} cells"
+        return Effect(f"length {length} {where}: what {path.name} {variant.name} does with it is not established")
+    evidence = f" ({'derived' if reading.derived else 'described'}, not observed)"
+    words = f"length {length} is {reading.words}{evidence}"
+    if reading.kind == "nothing":
+        return Effect(words, first=0, level="safe")
+    if reading.kind == "first":
+        return Effect(words, first=k if length < 0 else min(k, length), level="certain")
+    if reading.kind == "clamped":
+        return _clamped(window, f"length {length} is {reading.words}", evidence)
+    written_before = variant.model in READINGS_BY_MODEL
+    return Effect(words, level="certain" if length < 0 and not written_before else None, finding=True)
 
 
-def _plain(rule: LengthRule, length: int) -> str:
-    text = rule.negative if length < 0 else rule.too_long
-    return f"{text} (derived)" if rule.derived else text
+def unmet_outside(path: Path, variant: Variant, window: Window, does: Effect, *, k: int, dtype: str) -> list[str]:
+    """Conditions of a path that a row outside its window does not meet, by the length that its kernel branches on.
+
+    A negative length is no length of any path: how it is read is told by the effect alone.
+    """
+    length = does.cells if does.cells is not None else None if window.length < 0 else window.length
+    return path.as_variant(variant).unmet(k=k, length=length, dtype=dtype)
 
 
-def _persistent(length: int, max_seq_len: int | None) -> str:
+def _clamped(window: Window, said: str, evidence: str) -> Effect:
+    bound = window.max_seq_len
+    if bound is None:
+        return Effect(f"{said}, which is not known{evidence}")
+    if bound > window.room:
+        return Effect(f"{said} {bound}: the path reads past the row's {window.room} cells{evidence}", finding=True)
+    if bound > window.held:
+        return Effect(f"{said} {bound}, and the capture holds {window.held} of those scores{evidence}")
+    return Effect(f"{said} {bound}{evidence}", cells=bound)
+
+
+def _persistent(window: Window) -> Effect:
     """The persistent kernel reads the length as unsigned, before it chooses a path."""
+    length, bound = window.length, window.max_seq_len
     read = length % UNSIGNED
     said = f"length {length} is read as {read}" if length < 0 else f"length {length} is not clamped"
-    if read < LARGE_FROM:
-        return f"{said}: reads past the row's width, into the next row"
-    selects = "selects from all blocks of the row, about its stride, padding included"
+    # A row without a valid score has no winner: whatever is returned for it is wrong.
+    level: Literal["certain"] | None = "certain" if length < 0 else None
     hangs = "hangs where a row takes more than one block, since the others have left"
-    if max_seq_len is None:
-        return f"{said}: {hangs} (max_seq_len at most {BLOCKS_WAIT_ABOVE}), else {selects}"
-    if max_seq_len <= BLOCKS_WAIT_ABOVE:
-        return f"{said} with max_seq_len {max_seq_len}, at most {BLOCKS_WAIT_ABOVE}: {hangs}"
-    return f"{said}: {selects}"
+    selects = "selects from all blocks of the row, about its stride, padding included"
+    if read < LARGE_FROM:
+        what = ": the path reads past the row's width, into the next row"
+    elif bound is None:
+        what = f": it {hangs} (max_seq_len at most {BLOCKS_WAIT_ABOVE}), else {selects}"
+    elif bound <= BLOCKS_WAIT_ABOVE:
+        what = f" with max_seq_len {bound}, at most {BLOCKS_WAIT_ABOVE}: it {hangs}"
+    else:
+        what = f": it {selects}"
+    return Effect(f"{said}{what} (described, not observed)", level=level, finding=True)
 
 
 def reused_histograms(lengths: list[int]) -> tuple[int, ...]:
@@ -134,10 +225,10 @@ def reused_histograms(lengths: list[int]) -> tuple[int, ...]:
     """
     dirty, clean = [], 0
     for at, length in enumerate(lengths):
-        if length < LARGE_FROM:
+        if length % UNSIGNED < LARGE_FROM:
             continue
         first = at * ROUNDS % SLOTS
-        if at and first != clean and any(one >= LARGE_FROM for one in lengths[:at]):
+        if at and first != clean and any(one % UNSIGNED >= LARGE_FROM for one in lengths[:at]):
             dirty.append(at)
         clean = (at + 1) * ROUNDS % SLOTS
     return tuple(dirty)

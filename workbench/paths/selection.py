@@ -84,3 +84,9 @@ class Selection:
 
     indices: torch.Tensor
     telemetry: Telemetry | None = None
+
+
+def first_indices(count: int, k: int, device: torch.device) -> Selection:
+    """The indices from 0 up to ``count``, at most k, -1 in the slots past them."""
+    indices = torch.arange(k, dtype=torch.int32, device=device)
+    return Selection(torch.where(indices < count, indices, -1))

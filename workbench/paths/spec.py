@@ -258,8 +258,12 @@ class Path:
         up_to = self.up_to if variant.up_to is None else variant.up_to
         return replace(self, buffer=variant.buffer or self.buffer, up_to=up_to)
 
-    def unmet(self, *, k: int, length: int, dtype: str) -> list[str]:
-        """Every condition of the path that a row does not meet, in words; empty if it takes the row."""
+    def unmet(self, *, k: int, length: int | None, dtype: str) -> list[str]:
+        """Every condition of the path that a row does not meet, in words; empty if it takes the row.
+
+        Args:
+            length: of the row; ``None`` leaves it aside.
+        """
         reasons = []
         if dtype not in self.dtypes:
             reasons.append(f"scores are {dtype}, the path takes {listed(self.dtypes, 'or')}")
@@ -267,6 +271,8 @@ class Path:
             reasons.append(f"k is {k}, the path takes {listed(self.ks, 'or')}")
         if self.k_up_to is not None and k > self.k_up_to:
             reasons.append(f"k is {k}, the path takes at most {self.k_up_to}")
+        if length is None:
+            return reasons
         low = k if self.longer_than == "k" else self.longer_than
         high = k if self.up_to == "k" else self.up_to
         if low is not None and length <= low:

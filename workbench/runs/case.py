@@ -12,8 +12,10 @@ from workbench.capture.row import Row
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, get_device
+from workbench.paths.lengths import Window
+from workbench.paths.outside import route, uncleared_rows
 from workbench.paths.releases import parse_release
-from workbench.paths.routing import OPS, Route, get_op, route
+from workbench.paths.routing import OPS, Route, get_op
 from workbench.paths.selection import Selection
 from workbench.paths.spec import Path, Variant
 from workbench.words import listed
@@ -67,7 +69,7 @@ class Case:
     @cached_property
     def profile(self) -> RowProfile:
         """Histogram and thresholds of the row."""
-        return RowProfile(self.row.valid, self.row.dtype, self.k)
+        return RowProfile(self.row.valid, self.row.dtype, self.k, Window.of(self.row))
 
     @property
     def route(self) -> Route | None:
@@ -91,6 +93,11 @@ class Case:
         if taken.unknown:
             return taken, f"the route depends on {', '.join(taken.unknown)}, which the capture does not say"
         return taken, taken.refused
+
+    @cached_property
+    def of_the_call(self) -> str:
+        """What the other rows of the call do to the row's path, in words; empty if nothing is known of it."""
+        return "" if self.route is None else uncleared_rows(self.row, self.route)
 
     @cached_property
     def possible(self) -> tuple[Path, ...] | None:

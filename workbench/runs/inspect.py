@@ -60,6 +60,11 @@ class Inspection:
         return self.case.unrouted
 
     @property
+    def of_the_call(self) -> str:
+        """What the other rows of the call do to the row's path, in words; empty if nothing is known of it."""
+        return self.case.of_the_call
+
+    @property
     def reached(self) -> str | None:
         """The path that the op sends the row to; ``None`` where unknown."""
         return None if self.route is None else self.route.path
@@ -71,7 +76,7 @@ class Inspection:
 
     @property
     def finding(self) -> bool:
-        """Whether a judged path, or the recorded selection, is lossy, invalid or not safe."""
+        """Whether a judged path, or the recorded selection, is lossy, invalid or not safe, or does harm otherwise."""
         return any(line_loses(result.line) for result in self.every)
 
     @property
@@ -87,14 +92,16 @@ class Inspection:
         return max(self.every, key=damage, default=None)
 
 
-def damage(result: Result) -> tuple[bool, bool, int, float, float]:
-    """How bad a result is, for sorting: one that ran before one that did not, an invalid one before others, then by
-    values missing, values expected to be missing, and how full the buffer was."""
+def damage(result: Result) -> tuple[bool, bool, bool, int, float, float]:
+    """How bad a result is, for sorting: a selector that hangs or leaves its memory first, then one that ran before one
+    that did not, an invalid one before others, then by values missing, values expected to be missing, and how full the
+    buffer was."""
     line, found = result.line, result.risk
     full = 0.0
     if found is not None and found.buffered and found.population is not None and found.stored:
         full = found.population / found.stored
-    return line.refused is None, line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0, full
+    harm = line.refused is not None and line.finding is not None
+    return harm, line.refused is None, line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0, full
 
 
 def inspect_row(

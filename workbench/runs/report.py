@@ -20,7 +20,7 @@ class Line:
 
     ``reached`` tells whether the op sends this row to this path. ``refused`` holds every reason why the engine did not
     run the row there; the verdict's fields are then ``None``. The other fields are those of ``Verdict``, ``Risk`` and,
-    for engines that can tell, ``Cost``.
+    for engines that can tell, ``Cost``. ``finding`` says what the selector does to the row beside selecting wrongly.
     """
 
     capture: str
@@ -57,6 +57,7 @@ class Line:
     bytes_read: int | None = None
     staged: int | None = None
     fallback: str | None = None
+    finding: str | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(Line))
@@ -80,7 +81,7 @@ def verdict_fields(verdict: Verdict) -> dict[str, object]:
 
 def risk_fields(risk: Risk) -> dict[str, object]:
     """The fields of a line that a risk fills."""
-    return {"risk": risk.level} | {name: getattr(risk, name) for name in _OF_RISK}
+    return {"risk": risk.level, "finding": risk.finding or None} | {name: getattr(risk, name) for name in _OF_RISK}
 
 
 def cost_fields(selection: Selection) -> dict[str, object]:
@@ -135,5 +136,5 @@ class Report:
 
 
 def line_loses(line: Line) -> bool:
-    """Whether a line is a finding: a selection that is lossy or invalid, or a risk that is not ``safe``."""
-    return line.verdict in ("lossy", "invalid") or line.risk in ("at risk", "certain")
+    """Whether a line is a finding: a lossy or invalid selection, a risk that is not ``safe``, or what it is told of."""
+    return line.verdict in ("lossy", "invalid") or line.risk in ("at risk", "certain") or line.finding is not None

@@ -15,11 +15,15 @@ def finding(inspection: Inspection) -> str:
     head = inspection.headline
     if head is None:
         return "Nothing was judged."
-    if head.line.refused is not None and len(inspection.results) > 1:
+    if head.line.refused is not None and head.line.finding is None and len(inspection.results) > 1:
         return _none_ran(inspection.results)
     text = result_sentence(head)
     if head is inspection.recorded:
         return text + _beside_the_recording(head, inspection.results)
+    if head.line.finding is not None:
+        harmed = sum(result.line.finding is not None for result in inspection.results)
+        also = f" {harmed} of the {len(inspection.results)} judged paths do harm on this row." if harmed > 1 else ""
+        return text + also
     taken = [result for result in inspection.results if result.risk is not None and result.risk.level is not None]
     if len(taken) > 1:
         bad = sum(result.line.risk in LOSING for result in taken)
@@ -29,12 +33,12 @@ def finding(inspection: Inspection) -> str:
 
 def result_sentence(result: Result) -> str:
     """What one selection did, and why."""
-    line, of = result.line, min(result.line.k, result.line.length)
-    who = _name(result)
+    line, who = result.line, _name(result)
     if line.refused is not None:
-        return f"{who} {'was not run' if line.path else 'was not judged'}: {line.refused}.{_risk_unrun(result.risk)}"
-    if not of:
-        return f"{who} had nothing to select: the row is empty."
+        return f"{who} {'was not run' if line.path else 'was not judged'}: {line.refused}.{_risk_unrun(result)}"
+    of = 0 if result.verdict is None else result.verdict.wanted
+    if not of and line.verdict == "exact":
+        return f"{who} had nothing to select: {_why_nothing(result)}."
     if line.verdict == "invalid":
         faults = {
             "repeated": line.duplicates,
@@ -43,9 +47,8 @@ def result_sentence(result: Result) -> str:
             "left empty": line.short,
         }
         named = ", ".join(f"{count} {name}" for name, count in faults.items() if count)
-        return (
-            f"{who} returned invalid slots ({named}) and lacks {_count(line.missing, 'value')} of the exact top {of}."
-        )
+        lacks = f"lacks {_count(line.missing, 'value')} of the exact top {of}" if of else "nothing was to be selected"
+        return f"{who} returned invalid slots ({named}) and {lacks}{_of_length(result.risk)}."
     if line.verdict == "lossy":
         return f"{who} lost {_count(line.missing, 'winner')} of {of}{_why(result.risk)}."
     if line.verdict == "ties":
@@ -61,11 +64,25 @@ def risk_words(risk: Risk) -> str:
     return f"{risk.path} ({risk.variant}): {risk.level}{', ' if why else ''}{why}"
 
 
-def _risk_unrun(risk: Risk | None) -> str:
-    """The risk of a path that was not run, and what it rests on."""
-    if risk is None or risk.level is None:
-        return f" {risk.note[0].upper()}{risk.note[1:]}." if risk is not None and risk.note else ""
-    return f" Its risk is {risk.level}{f': {risk.note}' if risk.note else ''}."
+def _why_nothing(result: Result) -> str:
+    told = _of_length(result.risk).removeprefix(": ")
+    return told or ("the row is empty" if result.line.length == 0 else f"its length is {result.line.length}")
+
+
+def _of_length(risk: Risk | None) -> str:
+    """What the row's length did, where nothing else decided."""
+    return f": {risk.note}" if risk is not None and risk.note and risk.level in ("safe", "certain") else ""
+
+
+def _risk_unrun(result: Result) -> str:
+    """The risk of a path that was not run, and what it rests on if that is not said yet."""
+    risk = result.risk
+    if risk is None:
+        return ""
+    note = "" if risk.note in (result.line.refused or "") else risk.note
+    if risk.level is None:
+        return f" {note[0].upper()}{note[1:]}." if note else ""
+    return f" Its risk is {risk.level}{f': {note}' if note else ''}."
 
 
 def _name(result: Result) -> str:
@@ -92,6 +109,8 @@ def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
         return _who_could(lost, [result.risk for result in results if result.risk is not None])
     risk = reached.risk
     name = f"{risk.path} ({risk.variant})"
+    if risk.finding:
+        return f" As described, {name} does not return: {risk.finding}."
     if risk.level == "safe":
         if lost:
             return f" No arrival order of {name} does that: the selection is not of this path, or not of these scores."

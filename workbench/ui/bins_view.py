@@ -65,11 +65,19 @@ def _said_of_the_path(found: Inspection, name: str, risk: Risk) -> None:
         said.append(f"The op sends this row to {found.reached}{without}; shown is what {name} would see.")
     if risk.refused:
         said.append(f"{name} does not take this row ({'; '.join(risk.refused)}); its bins are shown all the same.")
+    if found.row.outside:
+        held, length = found.row.valid.numel(), found.row.length
+        said.append(f"Shown are the {plural(held, 'score')} that the row has; its length is {count(length)}.")
     if said:
         st.caption(state.plain(" ".join(said)))
 
 
 def _why_no_bins(profile: RowProfile) -> str:
+    if profile.window.outside and profile.length <= profile.k:
+        return (
+            f"The row's length is {profile.window.length}: {plural(profile.length, 'score')} of the row lie inside it, "
+            f"which is not above k, {profile.k}, so there is no threshold bin."
+        )
     if profile.length <= profile.k:
         return (
             f"The row holds {plural(profile.length, 'score')} and k is {profile.k}: all of it is selected, "

@@ -128,7 +128,10 @@ def _inspect_row(entry: Entry, found: Opened, number: int) -> None:
 def _show(entry: Entry, seen: Inspection, number: int, key: str) -> None:
     head = seen.headline
     line = None if head is None else head.line
-    callout(finding(seen), colour_of(line.verdict if line else None, line.risk if line else None))
+    risk = None if line is None else line.risk or ("certain" if line.finding else None)
+    callout(finding(seen), colour_of(line.verdict if line else None, risk))
+    if seen.of_the_call:
+        st.caption(state.plain(seen.of_the_call))
     show_views(entry, seen, number, key)
     _route(seen)
     _call(seen)
@@ -150,7 +153,11 @@ def _route(seen: Inspection) -> None:
 def _call(seen: Inspection) -> None:
     row = seen.case.row
     with st.expander("Call and row", icon=":material/info:"):
-        facts = {"length": count(row.length), "start": count(row.start), "dtype": row.dtype}
+        facts = {
+            "length": count(row.length) + (" (outside the row)" if row.outside else ""),
+            "start": count(row.start),
+            "dtype": row.dtype,
+        }
         facts |= {"recorded": "yes" if row.indices is not None else "no"}
         for name in _FIELDS:
             known = getattr(row.call, name)
