@@ -12,7 +12,7 @@ import torch
 
 import workbench as wb
 from tests.export.conftest import hot, row, run_pytest
-from workbench.capture import Row
+from workbench.capture import Call, Row
 from workbench.errors import CaptureError, UsageError
 from workbench.export import writing
 from workbench.export.fixture import Fixture, read_fixture
@@ -210,6 +210,23 @@ def test_without_a_route_the_path_is_asked_for(broken: Row, tmp_path: Path) -> N
     with pytest.raises(UsageError, match=r"release not known; .*--path"):
         wb.export(broken.with_call(release=None), to=tmp_path / "out")
     assert wb.export(broken.with_call(release=None), to=tmp_path, path="vllm.histogram_256").missing
+
+
+@pytest.mark.parametrize(
+    ("length", "path", "words"),
+    [
+        (-1, "vllm.radix", "is not run on this row, so that no test can be checked: length -1 is read as 4294967295"),
+        (20_001, "vllm.filtered", "the path reads past the row's width"),
+        (-1, "sglang.v4_aot", "the row's length -1 leaves it, and a fixture holds the scores of a row that is whole"),
+        (-1, "vllm.filtered", "the row's length -1 leaves it"),
+    ],
+)
+def test_a_length_that_leaves_the_row_is_refused(length: int, path: str, words: str, tmp_path: Path) -> None:
+    given = Row(torch.randn(20_000), length, call=Call(k=512))
+    with pytest.raises(UsageError) as caught:
+        wb.export(given, to=tmp_path / "out", path=path)
+    assert words in str(caught.value)
+    assert files(tmp_path) == []
 
 
 def test_a_row_whose_risk_is_not_known_is_refused(tmp_path: Path) -> None:

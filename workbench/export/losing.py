@@ -103,6 +103,11 @@ def losing(case: Case, path: Path, variant: Variant) -> Losing:
     reasons = list(found.refused) or _refusals(case, path, variant)
     if reasons:
         raise UsageError(f"{named} is not run on this row, so that no test can be checked: {'; '.join(reasons)}")
+    if case.row.outside:
+        raise UsageError(
+            f"the row's length {case.row.length} leaves it, and a fixture holds the scores of a row that is whole: no "
+            f"test can be made of what {named} does with such a length"
+        )
     if found.level is None:
         raise UsageError(f"the risk of this row on {named} is not known, so that no test can be checked: {found.note}")
     if found.level == "safe":
