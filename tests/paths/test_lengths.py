@@ -9,6 +9,7 @@ import workbench as wb
 from workbench.paths.catalog import PATHS, find_paths, get_path
 from workbench.paths.lengths import READINGS, READINGS_BY_MODEL, Window, effect, reused_histograms
 from workbench.paths.outside import effect_on
+from workbench.paths.routing import OPS, Op
 
 WIDTH = 40000
 
@@ -170,3 +171,19 @@ def test_a_call_tells_of_histograms_that_were_not_cleared() -> None:
     assert "which release ended that is not established; derived, not observed" in said
     assert told([long, short, long, short, long, long], stride=None) == ""
     assert told([short] * 6) == ""
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+@pytest.mark.parametrize("length", [-(2**31), -1, 16385, 2**31 - 1])
+def test_every_op_is_asked_without_a_crash(op: Op, length: int) -> None:
+    dtype = torch.bfloat16 if "bf16" in op.name else torch.float32
+    place = {"op": op.name, "release": op.releases[0], "device": "h200"}
+    for k in (512, 2048):
+        call = wb.Call(k=k, rows=8, width=16384, stride=16384, max_seq_len=16384, **place)  # type: ignore[arg-type]
+        row = wb.Row(torch.randn(16384).to(dtype), length, call=call)
+        found = wb.route(row)
+        assert (found.path is not None) + bool(found.unknown) + bool(found.refused) == 1
+        (line,) = wb.run(row)
+        assert (line.path, line.length) == (found.path, length)
+        assert (line.verdict is None) == (line.refused is not None)
+        wb.inspect(row)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from workbench.capture.row import Row
 from workbench.paths import route_vllm, vllm
 from workbench.paths.catalog import get_path
-from workbench.paths.conditions import Condition
+from workbench.paths.conditions import Condition, Setup
 from workbench.paths.devices import get_device
 from workbench.paths.lengths import LARGE_FROM, Effect, Window, effect, reused_histograms
 from workbench.paths.routing import Route
@@ -19,6 +19,7 @@ from workbench.words import listed
 
 PERSISTENT = "vllm.persistent_topk"
 RADIX = "vllm.radix"
+ONE_BLOCK = ("vllm.histogram_2048", "vllm.histogram_256")  # paths of the persistent kernel up to 32768
 
 
 def route(
@@ -27,23 +28,30 @@ def route(
     release: str | None = None,
     device: str | None = None,
     k: int | None = None,
-    **setup: Any,
+    *,
+    setup: Setup | None = None,
+    static_threshold: int | None = None,
 ) -> Route:
     """The path that an op sends a row to, whatever its length.
 
     A negative length goes where the op's kernel reads it: the kernel that the host chose is asked for with a row of a
     length that every kernel selects from, and then how it reads the length as given.
 
-    Args and errors are those of ``workbench.paths.routing.route``.
+    Args, result and errors are those of ``workbench.paths.routing.route``.
     """
-    found = route_inside(row, op, release, device, k, **setup)
+
+    def inside(asked: Row) -> Route:
+        return route_inside(asked, op, release, device, k, setup=setup, static_threshold=static_threshold)
+
+    found = inside(row)
     wanted = row.k if k is None else k
     if not row.outside or wanted is None:
         return found
-    if row.length >= 0:
-        held_up = found.op == PERSISTENT and found.refused and row.length >= LARGE_FROM
-        return _on_radix(found, row, op, release, device, k, setup) if held_up else found
-    return _negative(row, wanted, op, release, device, k, setup)
+    if row.length < 0:
+        return _negative(row, wanted, inside)
+    if found.refused and row.length >= LARGE_FROM and _kernel_op(found) == PERSISTENT:
+        return _waiting(found, row, wanted, inside)
+    return found
 
 
 def effect_on(row: Row, found: Route, k: int) -> Effect | None:
@@ -54,53 +62,38 @@ def effect_on(row: Row, found: Route, k: int) -> Effect | None:
     return effect(path, path.variant(found.variant), Window.of(row), k)
 
 
-def _kernel(row: Row, k: int, where: tuple[Any, ...], setup: dict[str, Any]) -> tuple[Route, int]:
-    """Where the op would send a row that needs selecting, and that row's length."""
+def _kernel_op(found: Route) -> str:
+    """The op whose kernel runs: the one that an engine's own choice settled on, where it is one."""
+    return found.calls or found.op
+
+
+def _stand_in(row: Row, k: int) -> Row:
+    """A row of the same call with a length that every kernel selects from, for asking which one the host chose."""
     length = max(vllm.COOPERATIVE_SHORT_UP_TO, k) + 1
     scores = torch.empty(1, dtype=row.scores.dtype).expand(length + row.start)
-    stand_in = Row(scores, length, row.start, row.call, batch=row.batch, index=row.index, capture=row.capture)
-    return route_inside(stand_in, *where, **setup), length
+    return Row(scores, length, row.start, row.call, batch=row.batch, index=row.index, capture=row.capture)
 
 
-def _negative(
-    row: Row,
-    wanted: int,
-    op: str | None,
-    release: str | None,
-    device: str | None,
-    k: int | None,
-    setup: dict[str, Any],
-) -> Route:
-    found, asked = _kernel(row, wanted, (op, release, device, k), setup)
-    reasons = tuple(reason for reason in found.reasons if f"length {asked}" not in reason.text)
-    if found.path is None or found.variant is None:
+def _negative(row: Row, k: int, inside: Callable[[Row], Route]) -> Route:
+    stand_in = _stand_in(row, k)
+    found = inside(stand_in)
+    reasons = tuple(reason for reason in found.reasons if f"length {stand_in.length}" not in reason.text)
+    does = effect_on(row, found, k)
+    if does is None or found.path is None:
         return replace(found, reasons=reasons)
-    path = get_path(found.path)
-    does = effect(path, path.variant(found.variant), Window.of(row), wanted)
-    assert does is not None
     reasons += (Condition(does.words, True),)
     if does.first == 0:
-        trivial = f"{path.system}.trivial"
-        variants = [variant.name for variant in get_path(trivial).variants]
-        return replace(
-            found, path=trivial, variant=found.variant if found.variant in variants else "stock", reasons=reasons
-        )
-    large = found.op == PERSISTENT and found.path in ("vllm.histogram_2048", "vllm.histogram_256")
+        trivial = get_path(f"{get_path(found.path).system}.trivial")
+        own = found.variant in [variant.name for variant in trivial.variants]
+        return replace(found, path=trivial.name, variant=found.variant if own else "stock", reasons=reasons)
+    large = _kernel_op(found) == PERSISTENT and found.path in ONE_BLOCK
     return replace(found, path=RADIX if large else found.path, reasons=reasons)
 
 
-def _on_radix(
-    found: Route,
-    row: Row,
-    op: str | None,
-    release: str | None,
-    device: str | None,
-    k: int | None,
-    setup: dict[str, Any],
-) -> Route:
-    """The persistent kernel does not refuse a length above max_seq_len: it takes the path and waits."""
-    kernel, _ = _kernel(row, row.k or k or 1, (op, release, device, k), setup)
-    if kernel.path not in ("vllm.histogram_2048", "vllm.histogram_256"):
+def _waiting(found: Route, row: Row, k: int, inside: Callable[[Row], Route]) -> Route:
+    """The persistent kernel does not refuse a length above max_seq_len: it takes its path and waits."""
+    kernel = inside(_stand_in(row, k))
+    if kernel.path not in ONE_BLOCK:
         return found
     return replace(found, path=RADIX, variant=kernel.variant, refused="")
 
@@ -128,17 +121,5 @@ def uncleared_rows(row: Row, found: Route) -> str:
 
 def _groups(rows: int, stride: int, device: str) -> int:
     """How many groups of blocks the persistent kernel's launcher makes for a call."""
-    has = get_device(device)
-    limit = next((limit for most, limit in route_vllm.FEW_ROWS_BYTES if rows <= most), has.optin_bytes)
-    vector = 4 if stride % 4 == 0 else 2 if stride % 2 == 0 else 1
-    budget = min(has.optin_bytes, limit) - route_vllm.HEADER_BYTES
-    chunk = max(budget // 4 // vector * vector, vector * route_vllm.BLOCK_THREADS)
-    blocks = _ceil(stride, chunk)
-    used = _ceil(_ceil(stride, blocks), vector) * vector
-    shared = max(route_vllm.HEADER_BYTES + 4 * used, route_vllm.LEAST_BYTES)
-    resident = has.resident_blocks(route_vllm.BLOCK_THREADS, shared) * has.sms
+    blocks, _, resident = route_vllm.persistent_grid(rows, stride, get_device(device))
     return max(1, min(resident // blocks, rows))
-
-
-def _ceil(number: int, divisor: int) -> int:
-    return (number + divisor - 1) // divisor

@@ -184,6 +184,15 @@ def _by_length(ask: Questions) -> str:
 def _fits(ask: Questions, rows: int, device: Device) -> bool:
     """Whether the persistent grid is resident at once, as the launcher computes it."""
     stride = ask.field("stride", "the blocks a row needs follow from it")
+    blocks, shared, resident = persistent_grid(rows, stride, device)
+    return ask.holds(
+        blocks <= resident,
+        f"a row of stride {stride} needs {blocks} blocks of {shared} bytes; {resident} are resident on {device.name}",
+    )
+
+
+def persistent_grid(rows: int, stride: int, device: Device) -> tuple[int, int, int]:
+    """Blocks that a row of the persistent kernel takes, their shared memory in bytes, and how many are resident."""
     limit = next((limit for most, limit in FEW_ROWS_BYTES if rows <= most), device.optin_bytes)
     budget = min(device.optin_bytes, limit)
     vector = 4 if stride % 4 == 0 else 2 if stride % 2 == 0 else 1
@@ -191,11 +200,7 @@ def _fits(ask: Questions, rows: int, device: Device) -> bool:
     blocks = _ceil(stride, chunk)
     used = _ceil(_ceil(stride, blocks), vector) * vector
     shared = max(HEADER_BYTES + 4 * used, LEAST_BYTES)
-    resident = device.resident_blocks(BLOCK_THREADS, shared) * device.sms
-    return ask.holds(
-        blocks <= resident,
-        f"a row of stride {stride} needs {blocks} blocks of {shared} bytes; {resident} are resident on {device.name}",
-    )
+    return blocks, shared, device.resident_blocks(BLOCK_THREADS, shared) * device.sms
 
 
 def _ceil(number: int, divisor: int) -> int:
