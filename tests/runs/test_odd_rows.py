@@ -234,3 +234,55 @@ def test_the_reference_takes_the_scores_that_the_row_has() -> None:
     assert wb.reference(wb.Row(scores, -1), 2).indices.tolist() == [-1, -1]
     assert wb.reference(wb.Row(scores, 9), 2).indices.tolist() == [1, 2]
     assert wb.reference(wb.Row(scores, 9, 2), 2).indices.tolist() == [0, -1]
+
+
+PADDED = {"k": 512, "rows": 8, "width": 16384, "stride": 16384, "max_seq_len": 16384, "device": "h200"}
+PADDED |= {"op": "vllm.persistent_topk", "release": "vllm==0.26.0"}
+
+
+def padded(length: int, **more: Any) -> wb.Row:
+    """A slot of a batch whose length leaves its row."""
+    scores = torch.randn(16384, generator=torch.Generator().manual_seed(5))
+    return wb.Row(scores, length, call=wb.Call(**PADDED), **more)
+
+
+@pytest.mark.parametrize(("length", "words"), [(-1, "hangs"), (16385, "reads past")])
+def test_repeats_shrinking_and_export_tell_of_it(
+    length: int,
+    words: str,
+    tmp_path: File,
+    cli: Callable[..., Any],  # noqa: F811
+) -> None:
+    repeats = wb.repeat(padded(length), 3)
+    assert repeats.loses
+    assert words in (repeats.lines[0].finding or "")
+    with pytest.raises(wb.CaptureError, match=f"the row's length {length} leaves it"):
+        wb.shrink(padded(length))
+    with pytest.raises(wb.UsageError, match=words):
+        wb.export(padded(length), to=tmp_path / "out")
+    file = tmp_path / "padded.safetensors"
+    wb.write(file, [padded(length)])
+    assert cli("repeat", file, "--repeats", 3).exit_code == 1
+    for refused in (("shrink", file), ("export", file, "--to", tmp_path / "out")):
+        result = cli(*refused)
+        assert result.exit_code == 2
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_repeats_where_the_answer_is_known() -> None:
+    (line,) = wb.repeat(padded(-1), 3, paths="vllm.filtered").lines
+    assert (line.of, line.risk, line.loses) == (0, "safe", False)
+    (line,) = wb.repeat(padded(-1), 3, paths="sglang.v4_aot").lines
+    assert (line.of, line.verdicts, line.loses) == (0, {"invalid": 3}, True)
+
+
+def test_runs_that_part_at_such_a_row(tmp_path: File, cli: Callable[..., Any]) -> None:  # noqa: F811
+    empty, filled = torch.full((512,), -1, dtype=torch.int32), torch.arange(512, dtype=torch.int32)
+    for name, length, indices in (("a", -1, empty), ("b", -1, filled), ("c", 16384, empty[:0])):
+        wb.write(tmp_path / f"{name}.safetensors", [padded(length, indices=indices if len(indices) else None)])
+    a, b, c = (tmp_path / f"{name}.safetensors" for name in "abc")
+    assert cli("diverge", a, a).exit_code == 0
+    parted = cli("diverge", a, b)
+    assert parted.exit_code == 1
+    assert "Traceback" not in parted.output
+    assert "length" in cli("diverge", a, c).stdout

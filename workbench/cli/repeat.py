@@ -87,7 +87,7 @@ def repeat(
         print_json(_document(found, notes))
     else:
         _print(found, notes)
-    if found.worst is None:
+    if found.worst is None and not any(line.finding for line in found.lines):
         complain(NOTHING_JUDGED)
         return BAD
     return FOUND if found.loses else CLEAN

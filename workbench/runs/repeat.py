@@ -34,6 +34,7 @@ class Repeated:
         repeatability: how much they agree. verdicts: calls of each verdict.
         missing_least, missing_most: values of the exact top-k that a call lacked. of: how many there are.
         risk: of the row on the path, over every arrival order; ``None`` for recorded calls.
+        finding: what the selector does to the row beside selecting wrongly, as hanging on it.
     """
 
     path: str | None
@@ -46,13 +47,14 @@ class Repeated:
     missing_most: int = 0
     of: int = 0
     risk: str | None = None
+    finding: str | None = None
 
     @property
     def loses(self) -> bool:
-        """Whether values vary, a call lost winners or returned invalid slots, or the row is not safe there."""
+        """Whether values vary, a call lost winners or returned invalid slots, or the row is not safe there, or worse."""
         varies = self.repeatability is not None and self.repeatability.kind == "values vary"
         lost = any(self.verdicts.get(kind) for kind in ("lossy", "invalid"))
-        return varies or lost or self.risk in ("at risk", "certain")
+        return varies or lost or self.risk in ("at risk", "certain") or self.finding is not None
 
     @property
     def name(self) -> str:
@@ -186,7 +188,7 @@ class _Calls:
             verdicts=dict(self.verdicts),
             missing_least=self.missing[0],
             missing_most=self.missing[1],
-            of=min(self._case.k, self._case.row.length),
+            of=min(self._case.k, self._case.row.valid.numel()),
             risk=None if risk is None else risk.level,
         )
 
@@ -212,7 +214,8 @@ def _modelled(
             yield calls[path, variant].line(path, variant, MODEL, result.risk)
         else:
             level = None if result.risk is None else result.risk.level
-            yield Repeated(path, variant, MODEL, refused=result.line.refused, risk=level)
+            told = result.line.finding
+            yield Repeated(path, variant, MODEL, refused=result.line.refused, risk=level, finding=told)
 
 
 def _keeps_order(path: str | None, variant: str | None) -> bool:

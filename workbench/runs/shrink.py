@@ -85,7 +85,8 @@ class Shrinking:
 
     Raises:
         UsageError: an unknown name, no path where none is known, or a ``start`` that does not show the fault.
-        CaptureError: k is not known, the path does not take the row, or the risk is not known.
+        CaptureError: k is not known, the row's length leaves it, the path does not take the row, or the risk is not
+            known.
     """
 
     def __init__(
@@ -105,6 +106,13 @@ class Shrinking:
         if not 0 <= most_clean < 1:
             raise UsageError(f"most_clean is {most_clean}; a probability from 0 to below 1 is needed")
         case = Case(row, op, release, device, k)
+        if row.outside:
+            raise CaptureError(
+                f"the row's length {row.length} leaves it, and what that does is no question of its scores: nothing to "
+                "shrink (workbench inspect says what happens)",
+                file=row.capture or None,
+                row=row.index,
+            )
         self._row = row.with_call(k=case.k, op=case.op, release=case.release, device=case.device)
         self.path, self.variant = _chosen(case, path, variant)
         self.tried = self.kept = 0
