@@ -51,7 +51,7 @@ class Repeated:
 
     @property
     def loses(self) -> bool:
-        """Whether values vary, a call lost winners or returned invalid slots, or the row is not safe there, or worse."""
+        """Whether values vary, a call lost winners or returned invalid slots, or the row is not safe."""
         varies = self.repeatability is not None and self.repeatability.kind == "values vary"
         lost = any(self.verdicts.get(kind) for kind in ("lossy", "invalid"))
         return varies or lost or self.risk in ("at risk", "certain") or self.finding is not None
