@@ -11,7 +11,7 @@ import json
 import sys
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -110,13 +110,21 @@ def rows(name: str, kind: str, k: int) -> list[Row]:
     ]
 
 
+def given_to(op: str, row: Row) -> Row:
+    """A row as its call gave it to an op: one wants another dtype."""
+    if op != "sglang.topk_transform_bf16_small":
+        return row
+    bits = generators().to_bfloat16(row.scores.numpy())
+    return replace(row, scores=torch.from_numpy(bits.view(np.int16)).view(torch.bfloat16))
+
+
 @cache
 def records() -> tuple[Record, ...]:
     """Every record, batch by batch."""
     found = defaultdict(list)
     for line in (DATA / "observed-h200.jsonl").read_text().splitlines():
         entry = json.loads(line)
-        told = dict.fromkeys(entry["same_set_nothing_lost"], {}) | entry["others"]
+        told = {kind: {} for kind in entry["same_set_nothing_lost"]} | entry["others"]
         for kind, one in told.items():
             record = _record(entry, kind, one)
             found[record.batch].append(record)

@@ -212,7 +212,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
 
 def written(op: str, folder: Path, **change: object) -> Path:
     path, given = CASES[op]
-    variant = "flt_max_padding" if path == "vllm.per_row" else None
+    variant = "decode_radix" if path == "vllm.per_row" else None
     broken = given().with_call(op=None, release=None, device=None, **change)
     return wb.export(broken, to=folder, style=op.partition(".")[0], op=op, path=path, variant=variant).files[1]
 

@@ -7,12 +7,15 @@ from itertools import permutations
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
 from workbench.analysis.risk import Risk, risk
 from workbench.analysis.verdict import Verdict, judge
 from workbench.capture.row import Call, Row
+from workbench.numeric.bounds import FLT_MAX
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import get_path
 from workbench.paths.model import run_model
@@ -99,28 +102,63 @@ def finite_over_minus_inf(length: int, finite: int) -> torch.Tensor:
     return scores
 
 
+WIDE, SPLIT = 20000, 200000  # padded columns that are sorted by radix, and split
+
+
+def padded(scores: torch.Tensor, k: int, width: int, arrival: Arrival = RANDOM) -> Verdict:
+    indices = run_model(get_path("vllm.per_row"), scores, k, arrival, width=width).indices
+    return judge(
+        scores, reference(Row(scores, scores.numel(), call=Call(width=1 << 21)), k).indices, indices, UNWRITTEN
+    )
+
+
+def padded_risk(scores: torch.Tensor, k: int, width: int) -> Risk:
+    path = get_path("vllm.per_row")
+    return risk(RowProfile(scores, "float32", k, width=width), path)
+
+
 def test_padding_beats_minus_inf_and_leaves_garbage() -> None:
     """100 numbers, then 2000 -inf of which 412 are wanted: 48 slots of padding come before them."""
     scores = torch.cat([normal(15000).abs() + 1, finite_over_minus_inf(2000, 0)])
-    stock, faulty = (
-        select("vllm.per_row", scores, 15300)[1],
-        select("vllm.per_row", scores, 15300, "flt_max_padding")[1],
-    )
-    assert (stock.kind, stock.missing) == ("ties", 0)
-    assert (faulty.kind, faulty.unwritten, faulty.missing) == ("invalid", 48, 48)
-    found = outlook("vllm.per_row", scores, 15300, "flt_max_padding")
+    faulty = padded(scores, 15300, WIDE)
+    assert (faulty.kind, faulty.missing) == ("invalid", 48)
+    assert faulty.duplicates + faulty.out_of_range == 48
+    found = padded_risk(scores, 15300, WIDE)
     assert (found.level, found.least_missing, found.most_missing) == ("certain", 48, 48)
-    below = select("vllm.per_row", finite_over_minus_inf(2100, 100), 512, "flt_max_padding")[1]
-    assert below.missing == 0  # compared, not sorted: nothing is padded
+    narrow = finite_over_minus_inf(2100, 100)
+    assert padded(narrow, 512, narrow.numel()).missing == 0  # compared, not sorted: nothing is padded
+    assert padded(narrow, 512, WIDE).missing == 48  # the width decides, not the length
+    assert padded_risk(narrow, 512, WIDE).least_missing == 48
+
+
+def test_padding_stands_between_scores_of_flt_max() -> None:
+    """Each of 512 threads holds four cells side by side, of which the first alone has a score."""
+    scores = torch.cat([normal(462).abs() + 1, torch.full((51,), -FLT_MAX), torch.full((3000,), -INF)])
+    assert padded(scores, 512, WIDE).missing == 37  # 13 of the first 50 cells; so it was observed
+    found = padded_risk(scores, 512, WIDE)
+    assert (found.least_missing, found.most_missing, found.expected_missing) == (37, 37, 37.0)
+
+
+@given(st.integers(0, 60), st.integers(0, 40), st.integers(0, 30), st.integers(1, 60), st.integers(0, 9))
+@settings(max_examples=200, deadline=None)
+def test_padding_loses_what_its_outlook_says(better: int, lowest: int, infinite: int, k: int, seed: int) -> None:
+    assume(better + lowest + infinite > k)
+    parts = torch.cat([torch.full((better,), -70000.0), torch.full((lowest,), -FLT_MAX), torch.full((infinite,), -INF)])
+    scores = parts[torch.randperm(parts.numel(), generator=torch.Generator().manual_seed(seed))]
+    for width in (WIDE, SPLIT):
+        found = padded_risk(scores, k, width)
+        lost = [padded(scores, k, width, Arrival("random", seed=one)).missing for one in range(4)]
+        assert found.least_missing <= min(lost)
+        assert max(lost) <= found.most_missing
+        assert (found.p_clean == 1.0) == (found.level == "safe")
 
 
 def test_padding_of_short_slices_beats_minus_inf_in_the_merge() -> None:
     scores = finite_over_minus_inf(2100, 100)
-    faulty = select("vllm.per_row", scores, 512, "decode_split_padding")[1]
+    faulty = padded(scores, 512, SPLIT)
     assert (faulty.short, faulty.unwritten, faulty.missing) == (412, 0, 412)
-    assert outlook("vllm.per_row", scores, 512, "decode_split_padding").least_missing == 412
-    assert select("vllm.per_row", scores, 512, "decode_split")[1].missing == 0
-    assert outlook("vllm.per_row", normal(2100), 512, "decode_split_padding").level == "safe"
+    assert padded_risk(scores, 512, SPLIT).least_missing == 412
+    assert padded_risk(normal(2100), 512, SPLIT).level == "safe"
 
 
 def test_per_row_nan() -> None:
@@ -129,7 +167,8 @@ def test_per_row_nan() -> None:
     assert outlook("vllm.per_row", few, 512).level == "safe"  # NaN has the highest fp16 bin and is taken unseen
     many = torch.cat([torch.full((600,), NAN), normal(5000)])
     compared = select("vllm.per_row", many, 512)[1]
-    assert (compared.kind, compared.unwritten, compared.missing) == ("invalid", 511, 511)
+    assert (compared.kind, compared.missing) == ("invalid", 511)
+    assert compared.duplicates + compared.out_of_range == 511
     found = outlook("vllm.per_row", many, 512)
     assert (found.level, found.least_missing, found.p_clean) == ("certain", 511, 0.0)
     assert outlook("vllm.per_row", torch.cat([many, normal(9000)]), 512).level == "safe"  # sorted as bits

@@ -260,7 +260,7 @@ def test_the_old_lower_bound_lets_a_boundary_pass_as_a_higher_score(name: str) -
     assert (kind, selection.telemetry.above, selection.telemetry.population) == ("lossy", 40, 60)
     assert run(path.name, "stock", scores, 50, Arrival("index"))[1] in ("exact", "ties")
     claimed = risk(RowProfile(scores, "float32", 50), path, path.variant("old_lower_bound"))
-    assert claimed.level == ("at risk" if name == "v2_register" else None)
+    assert claimed.level == "at risk"
     assert "100 scores pass" in claimed.note
     assert risk(RowProfile(scores, "float32", 50), path).level == "safe"
 

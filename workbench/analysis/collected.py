@@ -15,11 +15,10 @@ from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
 from workbench.numeric.bounds import FLT_MAX, coarse_bin_lower_bound, parted
 from workbench.numeric.histogram import GREATEST_NUMBER, Threshold
 from workbench.numeric.keys import value_keys
-from workbench.paths.models.sglang_v2 import Rules
+from workbench.paths.models.sglang_v2 import VECTOR, Rules
 from workbench.paths.spec import Buffer, Path
 
 _ZERO = 0x8000  # ordered fp16 key of +0.0
-_UNSEEN = "(described, not observed)"
 
 
 @dataclass(frozen=True)
@@ -41,38 +40,40 @@ def collected(profile: RowProfile, path: Path, rules: Rules) -> Collected:
     bits, bin_ = path.key_bits, profile.threshold(path.key_bits).bin
     zero, infinity = _ZERO >> (16 - bits), GREATEST_NUMBER >> (16 - bits)
     signed = bin_ in (zero - 1, zero) and int(profile.half.counts[_ZERO - 1])  # -0.0, if any, has that fp16 key
-    as_bins = rules.bound == "rounded" and not profile.nan and not signed and bin_ != infinity
+    as_bins = rules.bound != "midpoint" and not profile.nan and not signed and bin_ != infinity
     lowest = coarse_bin_lower_bound(bin_, bits, rules.bound) <= -FLT_MAX
     if as_bins and rules.fallback == "none" and not (rules.padding == "-FLT_MAX" and lowest):
         return Collected(profile.filling(bits, path.buffer).outlook)
     above, ties = parted(profile.scores, bin_, bits, rules.bound)
     if above.numel() > profile.k:
-        return _crowded(profile, path.buffer, above)
+        return _crowded(profile, above)
     return _of_ties(profile, path, rules, above.numel(), ties)
 
 
-def _crowded(profile: RowProfile, buffer: Buffer, above: torch.Tensor) -> Collected:
+def _crowded(profile: RowProfile, above: torch.Tensor) -> Collected:
     """More scores than k pass as higher ones: the first k to arrive are taken."""
-    note = f"{above.numel()} scores pass the threshold of the higher bins for {profile.k} slots {_UNSEEN}"
-    cut = Cut(above, profile.scores, profile.k)
-    if profile.nan:
-        return Collected(None, f"{note}; the row holds NaN besides")
-    if not cut.better:
-        return Collected(NOTHING_LOST, note)
-    if buffer.ranks is not None:
-        return Collected(None, f"{note}; in which order the ranks of a cluster fill them is not established")
-    return Collected(outlook([Part(above.numel(), profile.k, cut.better, cut.equal)], profile.k, cut.equal_need), note)
+    note = f"{above.numel()} scores pass the threshold of the higher bins for {profile.k} slots"
+    nan = min(profile.nan, profile.k)
+    if nan:
+        note += f"; {profile.nan} NaN count in the top bin and are never collected"
+    if nan == profile.k:
+        return Collected(_shifted(NOTHING_LOST, nan), note)
+    cut = Cut(above, profile.scores, profile.k - nan)
+    part = Part(above.numel(), profile.k, cut.better, cut.equal)
+    return Collected(_shifted(outlook([part], profile.k, cut.equal_need), nan), note)
 
 
 def _of_ties(profile: RowProfile, path: Path, rules: Rules, above: int, ties: torch.Tensor) -> Collected:
     assert path.buffer is not None
     nan, count = min(profile.nan, profile.k), ties.numel()
     need = profile.k - above  # slots for ties; with NaN, more than the winners among them
-    note = f"{profile.nan} NaN count in the top bin and are never collected {_UNSEEN}" if profile.nan else ""
+    note = f"{profile.nan} NaN count in the top bin and are never collected" if profile.nan else ""
     if count < need and not path.buffer.leaves_unwritten:
         if count > path.buffer.slots(profile.k):
             return Collected(None, note)
-        filled = int(torch.isnan(profile.scores[profile.k - (need - count) : profile.k]).sum())
+        shift = profile.start % VECTOR
+        first = max(0, profile.k - (need - count) - shift)
+        filled = int(torch.isnan(profile.scores[first : profile.k - shift]).sum())
         return Collected(_shifted(NOTHING_LOST, nan - min(nan, filled)), note)
     if rules.padding == "-FLT_MAX" and _padded(profile, path, rules):
         return _outranked(profile, path, rules, need, ties)
@@ -107,7 +108,7 @@ def _outranked(profile: RowProfile, path: Path, rules: Rules, need: int, ties: t
     assert path.buffer is not None
     tail = rules.tail(path, profile.length)
     count = ties.numel() + tail
-    note = f"padding of -FLT_MAX outranks -inf {_UNSEEN}"
+    note = "padding of -FLT_MAX outranks -inf (described, not observed)"
     ranks, room = path.buffer.ranks, path.buffer.slots(profile.k)
     if profile.nan or count > room or (ranks is not None and ties.numel() > ranks.capacity):
         return Collected(None, f"{note}; what more ties than fit, or NaN, do besides is not worked out")

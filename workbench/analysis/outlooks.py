@@ -9,9 +9,11 @@ from typing import NamedTuple
 import torch
 
 from workbench.analysis.collected import collected
+from workbench.analysis.padded import PADDED, padded
 from workbench.analysis.profile import Filling, RowProfile
 from workbench.analysis.settled import first_of_the_bin, order_free
 from workbench.analysis.survival import NOTHING_LOST, Outlook
+from workbench.paths.models.per_row import Way, way_by
 from workbench.paths.models.sglang_v2 import RULES, Rules
 from workbench.paths.spec import Path, Variant
 
@@ -75,9 +77,20 @@ def _collected(profile: RowProfile, path: Path, variant: Variant, rules: Rules) 
     return Told(found.outlook, found.note)
 
 
+def _per_row(profile: RowProfile, path: Path, variant: Variant) -> Told:
+    if profile.nan:
+        return _known(order_free(profile, path, variant), profile, path, variant)
+    found = padded(profile, path.as_variant(variant), PER_ROW_WAYS.get(variant.model) or way_by(profile.width))
+    return Told(found, PADDED if found.most else "")
+
+
+PER_ROW_WAYS: dict[str, Way] = {"per_row_compared": "compared", "per_row_radix": "radix", "per_row_split": "split"}
+
 OUTLOOKS: dict[str, Callable[[RowProfile, Path, Variant], Told]] = {
     "identity": _identity,
     "radix": _exact_keys,
+    "per_row": _per_row,
+    **dict.fromkeys(PER_ROW_WAYS, _per_row),
     "bf16_approximate": _first_of_the_bin,
     **{model: partial(_collected, rules=rules) for model, rules in RULES.items()},
 }

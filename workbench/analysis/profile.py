@@ -111,11 +111,22 @@ class RowProfile:
     Args:
         scores: [length], the valid scores. dtype: their name. k: winners wanted.
         window: what the row's length claims; without it, the scores as they are.
+        width: padded columns of the row; its length where that is not known. start: its first valid cell.
     """
 
-    def __init__(self, scores: torch.Tensor, dtype: str, k: int, window: Window | None = None) -> None:
+    def __init__(
+        self,
+        scores: torch.Tensor,
+        dtype: str,
+        k: int,
+        window: Window | None = None,
+        *,
+        width: int | None = None,
+        start: int = 0,
+    ) -> None:
         self.scores, self.dtype, self.k = scores, dtype, k
         self.window = window or Window(scores.numel(), scores.numel(), scores.numel())
+        self.width, self.start = scores.numel() if width is None else width, start
         self._thresholds: dict[int, Threshold] = {}
         self._cuts: dict[int, Cut] = {}
         self._fillings: dict[tuple[int, Buffer], Filling] = {}

@@ -18,7 +18,10 @@ def order_free(profile: RowProfile, path: Path, variant: Variant) -> Outlook | N
     """The outlook of an ``order_free`` variant; ``None`` if two opposite orders disagree all the same."""
     exact = exact_topk(profile.scores, profile.k)
     runs = (
-        run_model(path, profile.scores, profile.k, Arrival(kind), variant.name).indices for kind in ("index", "reverse")
+        run_model(
+            path, profile.scores, profile.k, Arrival(kind), variant.name, width=profile.width, start=profile.start
+        ).indices
+        for kind in ("index", "reverse")
     )
     missing = {judge(profile.scores, exact, indices, UNWRITTEN).missing for indices in runs}
     if len(missing) > 1:

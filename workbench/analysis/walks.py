@@ -32,7 +32,15 @@ def walked_missing(
     variant = variant or path.variant("stock")
     exact, walk = exact_topk(profile.scores, profile.k), walk_of(path.as_variant(variant))
     runs = (
-        run_model(path, profile.scores, profile.k, Arrival("walk", seed=seed + i, walk=walk), variant.name).indices
+        run_model(
+            path,
+            profile.scores,
+            profile.k,
+            Arrival("walk", seed=seed + i, walk=walk),
+            variant.name,
+            width=profile.width,
+            start=profile.start,
+        ).indices
         for i in range(walks)
     )
     return tuple(judge(profile.scores, exact, indices, UNWRITTEN).missing for indices in runs)

@@ -200,7 +200,10 @@ def _risks(made: list[Row], path: str, variant: str) -> list[Risk]:
 
     spec = get_path(path)
     own = spec.variant(variant)
-    return [risk(RowProfile(row.valid, row.dtype, row.k or 0), spec, own) for row in made]
+    return [
+        risk(RowProfile(row.valid, row.dtype, row.k or 0, width=row.call.width, start=row.start), spec, own)
+        for row in made
+    ]
 
 
 def _print(file: str, made: list[Row], source: str, risks: list[Risk]) -> None:

@@ -37,10 +37,13 @@ class ModelEngine:
 
     def select(self, task: Task) -> Selection:
         assert task.path is not None
-        variant, scores = task.path.variant(task.variant), task.row.valid
-        does = effect(task.path, variant, Window.of(task.row), task.k)
+        row = task.row
+        variant, scores = task.path.variant(task.variant), row.valid
+        does = effect(task.path, variant, Window.of(row), task.k)
         if does is not None and does.first is not None:
             return first_indices(does.first, task.k, scores.device)
         if does is not None and does.cells is not None:
             scores = scores[: does.cells]
-        return run_model(task.path, scores, task.k, task.arrival, task.variant)
+        return run_model(
+            task.path, scores, task.k, task.arrival, task.variant, width=row.call.width, start=row.start
+        )

@@ -13,7 +13,8 @@ from workbench.numeric.keys import coarse_keys, half_key_value
 FLT_MAX = float(np.finfo(np.float32).max)
 _PAST_HALF = 65536.0  # one step past the greatest fp16 number: the midpoint is then where rounding overflows
 
-Rule = Literal["midpoint", "rounded"]
+Rule = Literal["midpoint", "rounded", "stepped"]
+SMALLEST = float(np.nextafter(np.float32(0), np.float32(1)))
 
 
 def coarse_bin_lower_bound(bin_: int, bits: int, rule: Rule = "rounded") -> float:
@@ -42,6 +43,23 @@ def coarse_bin_lower_bound(bin_: int, bits: int, rule: Rule = "rounded") -> floa
     return float(np.nextafter(np.float32(middle), np.float32(np.inf)))
 
 
+def coarse_bin_bounds(bin_: int, bits: int, rule: Rule = "rounded") -> tuple[float, float]:
+    """From which score on a bin is taken to begin, and from which on the next one.
+
+    Args:
+        bin_, bits, rule: as for ``coarse_bin_lower_bound``, or ``stepped`` (SGLang 0.5.23): as ``rounded``, but that an
+            upper bound of zero moves on to the smallest subnormal, so that zeros of both signs lie in the bin of -0.0;
+            that +inf lies above its bin; and that a bin of NaN begins right above -65520, where fp16 overflows.
+    """
+    if rule != "stepped":
+        return coarse_bin_lower_bound(bin_, bits, rule), coarse_bin_lower_bound(bin_ + 1, bits, rule)
+    infinity = GREATEST_NUMBER >> (16 - bits)
+    from_, to = coarse_bin_lower_bound(bin_, bits), coarse_bin_lower_bound(bin_ + 1, bits)
+    if bin_ > infinity:
+        from_ = coarse_bin_lower_bound((LEAST_NUMBER >> (16 - bits)) + 1, bits)
+    return from_, to or SMALLEST
+
+
 def _edge(key: int) -> float:
     """The fp16 value of an ordered key, with the infinities one step past the numbers."""
     if key <= LEAST_NUMBER:
@@ -57,7 +75,7 @@ def parted(scores: torch.Tensor, bin_: int, bits: int, rule: Rule = "rounded") -
     Args:
         scores: float32 [n]. bin_, bits, rule: as for ``coarse_bin_lower_bound``.
     """
-    from_, to = (coarse_bin_lower_bound(edge, bits, rule) for edge in (bin_, bin_ + 1))
+    from_, to = coarse_bin_bounds(bin_, bits, rule)
     above = scores >= to
     inside = (scores >= from_) & ~above
     return torch.nonzero(above).flatten(), torch.nonzero(inside).flatten()

@@ -125,10 +125,21 @@ def _streaming(path: Path, row: Counted) -> Finding | None:
     )
 
 
+def _past_the_groups(path: Path, row: Counted) -> Finding | None:
+    assert path.buffer is not None
+    if row.nan <= path.buffer.slots(row.k) or not bool((torch.isnan(row.scores) & torch.signbit(row.scores)).any()):
+        return None
+    return Finding(
+        f"{row.nan} NaN overflow the buffer, some with the sign set: the last scan takes every key from the cut-off key "
+        "on, whatever its bin, and can take more than k groups and write past its memory (described, not observed)"
+    )
+
+
 # By the model that a variant names.
 FINDINGS: dict[str, Callable[[Path, Counted], Finding | None]] = {
     "unguarded": _past_the_buffer,
     "ring_reuse": _ring_reuse,
     "negative_length": _negative_length,
     "deep_select": _streaming,
+    "kpool_0.5.23": _past_the_groups,
 }

@@ -46,13 +46,12 @@ MODELS: dict[str, Model] = {
     "filtered_rescan": sglang_repairs.filtered_rescan,
     "resume_index": sglang_repairs.resume_index,
     "unique_key": sglang_repairs.unique_key,
+    "kpool_0.5.23": sglang_repairs.unique_key,
     **sglang_v2.MODELS,
     "per_row": per_row.per_row,
-    "per_row_prefill": per_row.prefill,
-    "per_row_prefill_radix": per_row.prefill_radix,
-    "per_row_padded": per_row.padded,
-    "per_row_split": per_row.decode_split,
-    "per_row_split_padded": per_row.decode_split_padded,
+    "per_row_compared": per_row.compared,
+    "per_row_radix": per_row.by_radix,
+    "per_row_split": per_row.split,
     "sampled": sampled.sampled,
     "bf16_exact": bf16.exact,
     "bf16_approximate": bf16.approximate,
@@ -68,13 +67,23 @@ MODELS: dict[str, Model] = {
 }
 
 
-def run_model(path: Path, scores: torch.Tensor, k: int, arrival: Arrival, variant: str = "stock") -> Selection:
+def run_model(
+    path: Path,
+    scores: torch.Tensor,
+    k: int,
+    arrival: Arrival,
+    variant: str = "stock",
+    *,
+    width: int | None = None,
+    start: int = 0,
+) -> Selection:
     """Run one path's model; of a path that promises sorted output the winners come best first.
 
     Args:
         path: its spec. scores: [length], the valid scores, of a dtype the path takes; length must be at least 1.
         k: winners wanted. arrival: the order in which scores reach the buffer.
-        variant: a variant of the path that is modelled.
+        variant: a variant of the path that is modelled. width, start: padded columns of the row (its length where
+            not known), and its first valid cell.
 
     Raises:
         UsageError: the path or the variant has no model.
@@ -84,7 +93,7 @@ def run_model(path: Path, scores: torch.Tensor, k: int, arrival: Arrival, varian
     if model is None or not chosen.modelled:
         raise UsageError(f"{path.name} {variant} has no model yet")
     contract = chosen.contract or path.contract
-    tape = Tape(scores, arrival)
+    tape = Tape(scores, arrival, width, start)
     made = model(path.as_variant(chosen), tape, k)
     if contract.output_ordering is not OutputOrdering.UNSORTED:
         best_first = value_keys(scores[made.indices]).sort(descending=True, stable=True).indices

@@ -36,52 +36,47 @@ NEGATIVE_LENGTH = _fault(
     "vllm-project/vllm#51593",
 )
 
-# vllm.per_row. The row's length stands for the padded width, which chooses how the last candidates are sorted.
-_PER_ROW = _exact(
-    "at most 2048 candidates are sorted in the end, by comparing below 12288 scores, by radix below 200000, else split",
-    "per_row",
+# vllm.per_row. Decode calls choose by the padded width how the last candidates are sorted.
+RADIX_FROM, SPLIT_FROM = 12288, 200000
+_COMPARED = "per_row_compared"
+_PER_ROW = Variant(
+    "stock",
+    False,
+    True,
+    Evidence.OBSERVED,
+    "as released: at most 2048 candidates are sorted in the end, by comparing below 12288 padded columns, by radix "
+    "below 200000, else in ten slices: padding of -FLT_MAX then outranks -inf",
+    model="per_row",
     buffer=SORTED,
-)
-_PADDING = replace(
-    _PER_ROW,
-    lossless=False,
-    evidence=Evidence.READ,
     references=("vllm-project/vllm#49896",),
 )
 PER_ROW = (
     _PER_ROW,
     replace(
         _PER_ROW,
+        name="decode_radix",
+        note="as for 12288 to 199999 padded columns: the last candidates are sorted by radix among padding of -FLT_MAX",
+        model="per_row_radix",
+    ),
+    replace(
+        _PER_ROW,
         name="decode_split",
-        evidence=Evidence.READ,
         note="as for 200000 padded columns and more: ten slices give k each, one block selects from those",
         model="per_row_split",
     ),
     replace(
         _PER_ROW,
         name="prefill",
-        evidence=Evidence.READ,
+        lossless=True,
         note="the first 12288 rows of a prefill call: the last candidates are always sorted by comparing",
-        model="per_row_prefill",
+        model=_COMPARED,
     ),
     replace(
         _PER_ROW,
         name="prefill_radix",
         evidence=Evidence.READ,
         note="rows of a prefill call from number 12288 on: the last candidates are always sorted by radix",
-        model="per_row_prefill_radix",
-    ),
-    replace(
-        _PADDING,
-        name="flt_max_padding",
-        note="the radix sort fills up with -FLT_MAX, so that genuine -inf candidates lose to garbage indices",
-        model="per_row_padded",
-    ),
-    replace(
-        _PADDING,
-        name="decode_split_padding",
-        note="slices shorter than k fill up with -FLT_MAX and -1, so that genuine -inf candidates lose to -1",
-        model="per_row_split_padded",
+        model="per_row_radix",
     ),
 )
 

@@ -66,7 +66,9 @@ def _paged(ask: Questions, release: Release, device: Device, pooled: bool) -> tu
         _not_split(ask, release, device)
     blocks = _cluster(ask, text, device)
     if blocks is not None:
-        return f"sglang.v2_cluster_{blocks}", "contiguous_ranks" if text.sliced else "stock"
+        own = ask.holds(release.version >= EXACT_SINCE, f"release {release} ≥ 0.5.23 (its rules for zeros and NaN)")
+        variant = sglang.V0_5_23.name if own else "stock"
+        return f"sglang.v2_cluster_{blocks}", "contiguous_ranks" if text.sliced else variant
     return _one_block(ask, ask.row.length), exact_variant(ask, release)
 
 

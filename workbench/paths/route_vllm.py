@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.paths import vllm
 from workbench.paths.conditions import ROW_NUMBER, Questions, RefusedError
 from workbench.paths.devices import Device
+from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
 from workbench.paths.releases import Release
 
 KIB = 1024
@@ -31,7 +32,6 @@ CLUSTERS = ((8, 8), (32, 4), (64, 2))
 SMALL_BATCH_ROWS, SMALL_BATCH_CLUSTER = 4, 16  # on compute capability 10 and later
 
 # top_k_per_row
-SPLIT_COLUMNS = 200000  # decode, padded
 COMPARED_ROWS = 12288  # prefill, by the number of the row within its call
 GFX950_K, GFX950_ROWS = 512, 384
 
@@ -102,7 +102,7 @@ def most_rows(release: Release) -> int:
 
 
 def per_row(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """vllm.top_k_per_row_decode: one exact path for every row above k; the padded width says how it sorts."""
+    """vllm.top_k_per_row_decode: one path for every row above k; the padded width says how it sorts."""
     k = _per_row_k(ask)
     if ask.nothing_to_select(k):
         return "vllm.trivial", "stock"
@@ -112,12 +112,16 @@ def per_row(ask: Questions, release: Release, device: Device) -> tuple[str, str]
             f"from some release on gfx950 has a selector of its own for k {GFX950_K} and at most {GFX950_ROWS} rows "
             "(vllm-project/vllm#56743), as exact as this one"
         )
-    if length >= SPLIT_COLUMNS:
-        split = ask.holds(True, f"width is not below length {length} ≥ {SPLIT_COLUMNS} (the row is split)")
-    else:
-        width = ask.field("width", f"from {SPLIT_COLUMNS} on the row is split")
-        split = ask.holds(width >= SPLIT_COLUMNS, f"width {width} ≥ {SPLIT_COLUMNS} (the row is split)")
-    return "vllm.per_row", "decode_split" if split else "stock"
+    if length >= SPLIT_FROM:
+        ask.holds(True, f"width is not below length {length} ≥ {SPLIT_FROM} (the row is split)")
+        return "vllm.per_row", "decode_split"
+    width = ask.field(
+        "width", f"from {RADIX_FROM} on candidates are sorted by radix, from {SPLIT_FROM} the row is split"
+    )
+    if ask.holds(width >= SPLIT_FROM, f"width {width} ≥ {SPLIT_FROM} (the row is split)"):
+        return "vllm.per_row", "decode_split"
+    radix = ask.holds(width >= RADIX_FROM, f"width {width} ≥ {RADIX_FROM} (candidates are sorted by radix)")
+    return "vllm.per_row", "decode_radix" if radix else "stock"
 
 
 def per_row_prefill(ask: Questions, release: Release, device: Device) -> tuple[str, str]:

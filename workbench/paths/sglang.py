@@ -12,7 +12,9 @@ from workbench.paths.sglang_variants import (
     FILTERED_RESCAN,
     RESUME_INDEX,
     UNIQUE_KEY,
+    V2_0_5_23,
     V2_CLAMPED_TIE_COUNT,
+    V2_CLUSTER_0_5_23,
     V2_EXACT_FALLBACK,
     V2_FAULTS,
     V2_RUN,
@@ -32,6 +34,21 @@ from workbench.paths.shared import (
 from workbench.paths.spec import Buffer, Contract, Determinism, Evidence, Path, Ranks, Variant, Walk
 
 V0_5_23 = observed_exact("sglang==", "0.5.23")
+V1_0_5_23 = replace(
+    CUTOFF_FIRST,
+    name=V0_5_23.name,
+    evidence=Evidence.OBSERVED,
+    note=f"as in 0.5.23: {CUTOFF_FIRST.note}",
+    order_free=True,
+)
+KPOOL_0_5_23 = replace(
+    UNIQUE_KEY,
+    name=V0_5_23.name,
+    evidence=Evidence.OBSERVED,
+    note=f"as in 0.5.23: {UNIQUE_KEY.note}",
+    model="kpool_0.5.23",
+    order_free=True,
+)
 
 # Widths and lengths at which v2 changes path.
 V2_REGISTER_UP_TO = 16384
@@ -47,7 +64,7 @@ SLICED_CLUSTER = 8  # the older text, which gives each block a slice of the row,
 
 _RADIX_REPORTS = ("sgl-project/sglang#36807", "sgl-project/sglang#37625")
 _V2_REPORTS = ("sgl-project/sglang#35257", "sgl-project/sglang#37941", "sgl-project/sglang#39648")
-_V2_NAN = "NaN counts in the top bin but is never collected: the row comes back short (described, not observed)"
+_V2_NAN = "NaN counts in the top bin but is never collected; slots are filled up with their own positions"
 
 
 def _legacy(
@@ -103,7 +120,15 @@ def _cluster(count: int) -> Path:
         row_passes=2,
         ranked_ties=128,
         contract=Contract(nan=_V2_NAN),
-        variants=(V2_STOCK, V2_EXACT_FALLBACK, V2_CLAMPED_TIE_COUNT, tie_cap_1024(ranks), *sliced, *V2_FAULTS),
+        variants=(
+            V2_STOCK,
+            V2_CLUSTER_0_5_23,
+            V2_EXACT_FALLBACK,
+            V2_CLAMPED_TIE_COUNT,
+            tie_cap_1024(ranks),
+            *sliced,
+            *V2_FAULTS,
+        ),
     )
 
 
@@ -124,7 +149,7 @@ def _v2(name: str, summary: str, longer_than: int | None) -> Path:
         row_passes=1 if longer_than is None else 2,
         ranked_ties=128,
         contract=Contract(nan=_V2_NAN),
-        variants=(V2_STOCK, V2_EXACT_FALLBACK, tie_cap_1024(), *V2_FAULTS, V0_5_23),
+        variants=(V2_STOCK, V2_0_5_23, V2_EXACT_FALLBACK, tie_cap_1024(), *V2_FAULTS),
     )
 
 
@@ -153,7 +178,7 @@ PATHS: tuple[Path, ...] = (
         "sglang 0.5.18 and 0.5.21; exact in 0.5.23",
         8192,
         k_up_to=1024,
-        variants=(V0_5_23,),
+        variants=(V1_0_5_23,),
     ),
     _legacy(
         "kpool",
@@ -161,7 +186,7 @@ PATHS: tuple[Path, ...] = (
         "sglang 0.5.21; exact in 0.5.23; scores and k count groups",
         4096,
         ks=KPOOL_KS,
-        variants=(RESUME_INDEX, UNIQUE_KEY, V0_5_23),
+        variants=(RESUME_INDEX, UNIQUE_KEY, KPOOL_0_5_23),
     ),
     _legacy(
         "qsa",
@@ -188,7 +213,7 @@ PATHS: tuple[Path, ...] = (
         up_to=BF16_SMALL_UP_TO,
         dtypes=("bfloat16",),
         contract=Contract(
-            nan="not supported: counted by its bits and never taken, the row comes back short (described, not observed)"
+            nan="counted by its bits and never taken: with its sign clear, it leaves slots at -1; else it lies below -inf"
         ),
         variants=BF16_SMALL,
     ),

@@ -98,6 +98,22 @@ V2_FLT_MAX_PADDING = Variant(
 )
 
 
+V2_0_5_23 = Variant(
+    "v0.5.23",
+    True,
+    True,
+    Evidence.OBSERVED,
+    "as in 0.5.23: zeros of both signs are ties, and more ties than fit are narrowed by up to three 12-bit digits",
+    model="v2_0.5.23",
+)
+V2_CLUSTER_0_5_23 = replace(
+    V2_0_5_23,
+    lossless=False,
+    note="as in 0.5.23: zeros of both signs are ties; what does not fit the buffer is dropped as before",
+    model="v2_cluster_0.5.23",
+)
+
+
 def tie_cap_1024(ranks: Ranks | None = None) -> Variant:
     """The tie buffer of half the size, which leaves slots unwritten; with a cluster's ranks, of each rank too."""
     small = replace(ranks, capacity=V2_TIES_OLD) if ranks else None

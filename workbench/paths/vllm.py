@@ -172,8 +172,8 @@ PATHS: tuple[Path, ...] = (
         row_passes=2,
         walk=Walk(threads=512),
         contract=Contract(
-            nan="highest in fp16 bins, by its sign in exact digits; sorted by comparing, NaN candidates leave slots "
-            "unwritten (vllm-project/vllm#49896; described, not observed)"
+            nan="highest in fp16 bins, by its sign in exact digits; where that is sorted in the end, most slots can "
+            "hold garbage (vllm-project/vllm#49896)"
         ),
         variants=PER_ROW,
     ),

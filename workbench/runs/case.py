@@ -69,7 +69,8 @@ class Case:
     @cached_property
     def profile(self) -> RowProfile:
         """Histogram and thresholds of the row."""
-        return RowProfile(self.row.valid, self.row.dtype, self.k, Window.of(self.row))
+        row = self.row
+        return RowProfile(row.valid, row.dtype, self.k, Window.of(row), width=row.call.width, start=row.start)
 
     @property
     def route(self) -> Route | None:

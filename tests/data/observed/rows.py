@@ -1,4 +1,4 @@
-"""Score rows of the observed cases, rebuilt to the bit from seeds: scores of chosen kinds at random places, or in order.
+"""Score rows of the observed cases, rebuilt to the bit from seeds: chosen kinds at random places, or scores in order.
 
 ``rows.json`` lists the shapes and the digest of every batch. NumPy and the standard library only.
 """
@@ -219,3 +219,12 @@ def build(shape: Shape, kind: str) -> np.ndarray:
         made = _in_order(rng, length, kind) if ordered else _mixed(rng, length, parts(kind, shape.k))
         batch[index, shape.start : shape.start + length] = made
     return batch
+
+
+def to_bfloat16(scores: np.ndarray) -> np.ndarray:
+    """The bits of bfloat16 scores, uint16: to nearest, ties to even; NaN keeps its sign, unlike in torch."""
+    bits = scores.view(np.uint32)
+    near = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    nan = np.isnan(scores)
+    near[nan] = ((bits[nan] >> 16) | 0x40).astype(np.uint16)
+    return near

@@ -1,77 +1,112 @@
 """The per-row selector: fp16 bins, then finer digits of the exact key, until what the cut falls into can be sorted.
 
 Each step reads its candidates twice, to count and to distribute. The step on fp16 bins writes nothing if others follow,
-which start over from the whole row. How the last candidates are sorted follows from the row's padded width, which a
-model of one row does not know: its own length stands for it, or a variant names the way.
+which start over from the whole row. How the last candidates are sorted follows from the row's padded width; where the
+call does not say it, the row's own length stands for it.
+
+The radix sort fills up with -FLT_MAX, which lies above -inf and among scores of -FLT_MAX, and what it pads with has no
+index: whatever stood in the registers is returned. Observed: 0 over and over, and numbers far outside the row. Slices
+of a split row that are no longer than k hand on -1 with -FLT_MAX.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 
 from workbench.numeric.histogram import half_histogram, locate
 from workbench.numeric.keys import KEY_BITS, ordered_keys
 from workbench.paths.models.digits import parted, search_row
-from workbench.paths.models.tape import Made, Tape, binned
-from workbench.paths.selection import Pass
+from workbench.paths.models.tape import BY_INDEX, Made, Tape, binned
+from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
+from workbench.paths.selection import Pass, Telemetry
 from workbench.paths.spec import Path
 
 HALF_BITS = 11
 DIGITS = (11, 11, 10)
 READS_A_STEP = 2
-RADIX_FROM = 12288  # padded columns
-SPLIT_FROM = 200000
 SPLITS = 10
+THREADS, MERGE_THREADS = 512, 1024
+LOWEST = torch.finfo(torch.float32).min
+FAR_OUTSIDE = 2**31 - 1
+
+Way = Literal["compared", "radix", "split"]
+NO_INDEX, GARBAGE = -1, -2  # in place of positions: what a short slice hands on, and what a sort pads with
 
 
 @dataclass(frozen=True, eq=False)
-class Sorted:
-    """The best of the last candidates, and how many slots got an index that is none because of padding."""
+class Last:
+    """What the cut falls into, int64 positions among the candidates.
 
-    taken: torch.Tensor
-    garbage: int = 0
+    Attributes:
+        above: greater ones, which all win. members: those that are cut. need: how many of them are wanted.
+        sorts: whether they are sorted; else they are equal in every bit, and first come. passes: digits it took.
+        telemetry: of the step on fp16 bins.
+    """
+
+    above: torch.Tensor
+    members: torch.Tensor
+    need: int
+    sorts: bool
+    passes: tuple[Pass, ...]
+    telemetry: Telemetry
 
 
-Sort = Callable[[torch.Tensor, torch.Tensor, int, int], Sorted]
+@dataclass(frozen=True, eq=False)
+class Handed:
+    """What the slices of a split row hand on, float32 scores and int64 positions, or what stands in their place."""
+
+    scores: torch.Tensor
+    origins: torch.Tensor
+
+
+Sort = Callable[[torch.Tensor, torch.Tensor, int, int], torch.Tensor]
+
+
+def way_by(width: int) -> Way:
+    """How a decode call sorts rows of so many padded columns."""
+    return "compared" if width < RADIX_FROM else "radix" if width < SPLIT_FROM else "split"
 
 
 def per_row(path: Path, tape: Tape, k: int) -> Made:
-    """One row of a decode call; the row's length stands for the padded width."""
-    return _decode(path, tape, k, by_keys)
+    """One row of a decode call; the padded width says how it is sorted."""
+    return WAYS[way_by(tape.width)](path, tape, k)
 
 
-def prefill(path: Path, tape: Tape, k: int) -> Made:
-    """One of the first 12288 rows of a prefill call: always ranked by comparing."""
+def compared(path: Path, tape: Tape, k: int) -> Made:
+    """One block, the last candidates ranked by comparing: short decode calls, and the first 12288 rows of a prefill."""
     return _whole(path, tape, k, by_comparing)
 
 
-def prefill_radix(path: Path, tape: Tape, k: int) -> Made:
-    """A later row of a prefill call: always sorted by radix."""
-    return _whole(path, tape, k, by_keys)
+def by_radix(path: Path, tape: Tape, k: int) -> Made:
+    """One block, the last candidates sorted by radix."""
+    return _whole(path, tape, k, sort_of(THREADS))
 
 
-def padded(path: Path, tape: Tape, k: int) -> Made:
-    """As ``per_row``, with sorts that fill up with -FLT_MAX, above genuine -inf candidates."""
-    return _decode(path, tape, k, among_padding)
-
-
-def decode_split(path: Path, tape: Tape, k: int) -> Made:
+def split(path: Path, tape: Tape, k: int) -> Made:
     """Ten blocks select k each from their slice of the row, and one selects from those."""
-    return _split(path, tape, k, padding=False)
+    handed = slices(path, tape, k)
+    tape.stage(int((handed.origins >= 0).sum()))
+    # An explicit order of the row's own scores says nothing of what the slices hand on.
+    inner = Tape(handed.scores, BY_INDEX if tape.arrival.kind == "explicit" else tape.arrival)
+    found, places = _select(path, inner, torch.arange(handed.scores.numel(), device=tape.scores.device), k, MERGE)
+    origins = torch.where(places >= 0, handed.origins[places.clamp(min=0)], places)
+    real = origins[origins >= 0]
+    garbage = _garbage(int((origins == GARBAGE).sum()), real, None)
+    return Made(torch.cat([real, garbage]), found.telemetry)
 
 
-def decode_split_padded(path: Path, tape: Tape, k: int) -> Made:
-    """As ``decode_split``; slices shorter than k hand on -1 with -FLT_MAX, above genuine -inf candidates."""
-    return _split(path, tape, k, padding=True)
+WAYS: dict[Way, Callable[[Path, Tape, int], Made]] = {"compared": compared, "radix": by_radix, "split": split}
 
 
-def by_comparing(slots: torch.Tensor, scores: torch.Tensor, need: int, capacity: int) -> Sorted:
+def by_comparing(slots: torch.Tensor, scores: torch.Tensor, need: int, capacity: int) -> torch.Tensor:
     """Each candidate's slot is the number of greater ones, of equal ones that arrived later.
 
-    No comparison with NaN holds: all NaN share the first slot with the greatest number, and the last one written stays.
+    No comparison with NaN holds: all NaN share the first slot with the greatest number, the last one written stays, and
+    as many slots keep what was there before.
 
     Args:
         slots: positions in arrival order. scores: theirs. capacity: of the sort.
@@ -81,86 +116,91 @@ def by_comparing(slots: torch.Tensor, scores: torch.Tensor, need: int, capacity:
     ranked = later_first[torch.sort(scores[~nan].flip(0), descending=True, stable=True).indices][:need]
     if bool(nan.any()):
         ranked = torch.cat([slots[nan][-1:], ranked[1:]])
-    return Sorted(ranked, need - ranked.numel())
+    return torch.cat([ranked, torch.full((need - ranked.numel(),), GARBAGE, device=slots.device)])
 
 
-def by_keys(slots: torch.Tensor, scores: torch.Tensor, need: int, capacity: int) -> Sorted:
-    """A stable radix sort; arguments as for ``by_comparing``."""
-    return Sorted(slots[torch.sort(ordered_keys(scores), descending=True, stable=True).indices][:need])
+def places_of(count: int, capacity: int, threads: int) -> torch.Tensor:
+    """Where the sort holds its first ``count`` candidates: each thread has one of every ``threads``, side by side."""
+    at = torch.arange(count)
+    return at % threads * max(1, capacity // threads) + at // threads
 
 
-def among_padding(slots: torch.Tensor, scores: torch.Tensor, need: int, capacity: int) -> Sorted:
-    """A stable radix sort of all slots, the empty ones filled up with -FLT_MAX, whose indices are garbage."""
-    order = torch.sort(ordered_keys(scores), descending=True, stable=True).indices
-    over = int((scores >= torch.finfo(torch.float32).min).sum())
-    garbage = min(max(0, need - over), capacity - slots.numel())
-    return Sorted(slots[order][: need - garbage], garbage)
+def sort_of(threads: int) -> Sort:
+    """A stable radix sort by so many threads of all that the buffer could hold, the rest filled up with -FLT_MAX."""
+
+    def sort(slots: torch.Tensor, scores: torch.Tensor, need: int, capacity: int) -> torch.Tensor:
+        places = places_of(slots.numel(), capacity, threads).to(slots.device)
+        values = torch.full((capacity,), LOWEST, device=slots.device)
+        held = torch.full((capacity,), GARBAGE, device=slots.device)
+        values[places], held[places] = scores, slots
+        return held[torch.sort(ordered_keys(values), descending=True, stable=True).indices][:need]
+
+    return sort
 
 
-def _decode(path: Path, tape: Tape, k: int, sort: Sort) -> Made:
-    if tape.length >= SPLIT_FROM:
-        return _split(path, tape, k, padding=sort is among_padding)
-    return _whole(path, tape, k, sort if tape.length >= RADIX_FROM else by_comparing)
+MERGE = sort_of(MERGE_THREADS)
+
+
+def last_candidates(path: Path, scores: torch.Tensor, k: int) -> Last:
+    """Where the k-th best of some scores falls."""
+    assert path.buffer is not None
+    room, half = path.buffer.slots(k), half_histogram(scores)
+    bins = half.bins(HALF_BITS)
+    at = locate(bins, k)
+    fits = at.population <= room
+    telemetry = replace(binned(HALF_BITS, bins, at, room), buffered=fits, stored=at.population if fits else 0)
+    if fits:
+        return Last(half.above(at.bin, HALF_BITS), half.members(at.bin, HALF_BITS), at.need, True, (), telemetry)
+    keys = ordered_keys(scores)
+    found = search_row(Tape(scores), keys, k, DIGITS, stop_at=room)
+    telemetry = replace(telemetry, passes=found.passes)
+    return Last(*parted(keys, found), found.need, found.searched < KEY_BITS, found.passes, telemetry)
+
+
+def slices(path: Path, tape: Tape, k: int) -> Handed:
+    """What ten slices hand on, k each; those that need more than the first step read again, counted as gathers."""
+    tape.scan(READS_A_STEP)
+    size = -(-tape.length // SPLITS)
+    origins = []
+    for number in range(SPLITS):
+        part = torch.arange(min(number * size, tape.length), min((number + 1) * size, tape.length))
+        part = part.to(tape.scores.device)
+        if part.numel() > k:
+            found, part = _select(path, tape, part, k, sort_of(THREADS))
+            tape.gather(len(found.passes) * READS_A_STEP * size)
+        short = torch.full((k - part.numel(),), NO_INDEX, device=part.device)
+        origins.append(torch.cat([part, short]))
+    joined = torch.cat(origins)
+    scores = torch.where(joined >= 0, tape.scores[joined.clamp(min=0)], LOWEST)
+    return Handed(scores, joined)
 
 
 def _whole(path: Path, tape: Tape, k: int, sort: Sort) -> Made:
-    made, reads = _select(path, tape, torch.arange(tape.length, device=tape.scores.device), k, sort)
-    tape.scan(reads)
-    return made
+    found, taken = _select(path, tape, torch.arange(tape.length, device=tape.scores.device), k, sort)
+    tape.scan(READS_A_STEP * (1 + len(found.passes)))
+    real = taken[taken >= 0]
+    return Made(torch.cat([real, _garbage(k - real.numel(), real, FAR_OUTSIDE)]), found.telemetry)
 
 
-def _split(path: Path, tape: Tape, k: int, padding: bool) -> Made:
-    """Slices that need more than the first step read their part of the row again: counted as gathers."""
-    tape.scan(READS_A_STEP)
-    handed = []
-    size = -(-tape.length // SPLITS)
-    for first in range(0, tape.length, size):
-        part = torch.arange(first, min(first + size, tape.length), device=tape.scores.device)
-        if part.numel() <= k:
-            handed.append(part)
-            continue
-        made, reads = _select(path, tape, part, k, by_keys)
-        tape.gather((reads - READS_A_STEP) * part.numel())
-        handed.append(made.indices.sort().values)
-    candidates = torch.cat(handed)
-    tape.stage(candidates.numel())
-    if not padding:
-        return _select(path, tape, candidates, k, by_keys)[0]
-    numbers = candidates[tape.scores[candidates] >= torch.finfo(torch.float32).min]
-    lost = min(max(0, k - numbers.numel()), SPLITS * k - candidates.numel())
-    if lost == k:
-        return Made(candidates[:0])
-    return _select(path, tape, candidates, k - lost, by_keys)[0]
+def _garbage(count: int, real: torch.Tensor, outside: int | None) -> torch.Tensor:
+    """So many slots of garbage: an index that is there already, every other one far outside the row if at all."""
+    slots = torch.full((count,), int(real[0]) if real.numel() else 0, device=real.device)
+    if outside is not None:
+        slots[::2] = outside
+    return slots
 
 
-def _select(path: Path, tape: Tape, among: torch.Tensor, k: int, sort: Sort) -> tuple[Made, int]:
-    """The k best of ascending positions, and how often those were read."""
+def _select(path: Path, tape: Tape, among: torch.Tensor, k: int, sort: Sort) -> tuple[Last, torch.Tensor]:
+    """The k best of ascending positions, ``GARBAGE`` in place of some."""
     assert path.buffer is not None
-    room, scores = path.buffer.slots(k), tape.scores[among]
-    half = half_histogram(scores)
-    bins = half.bins(HALF_BITS)
-    at = locate(bins, k)
-    passes: tuple[Pass, ...] = ()
-    if at.population <= room:
-        above, last = among[half.above(at.bin, HALF_BITS)], among[half.members(at.bin, HALF_BITS)]
-        need, sorts = at.need, True
+    last = last_candidates(path, tape.scores[among], k)
+    if last.passes:
+        room = path.buffer.slots(k)
+        tape.fall_back(f"{len(last.passes)} exact digits: more than {room} scores share the fp16 bin")
+    arrived = tape.order(among[last.members])
+    if last.sorts:
+        tape.stage(arrived.numel())
+        best = sort(arrived, tape.scores[arrived], last.need, path.buffer.slots(k))
     else:
-        keys = ordered_keys(scores)
-        found = search_row(Tape(scores, tape.arrival), keys, k, DIGITS, stop_at=room)
-        above, last = (among[places] for places in parted(keys, found))
-        need, passes, sorts = found.need, found.passes, found.searched < KEY_BITS
-        tape.fall_back(f"{len(passes)} exact digits: more than {room} scores share the fp16 bin")
-    arrived = tape.order(last)
-    if sorts:
-        tape.stage(last.numel())
-        best = sort(arrived, tape.scores[arrived], need, room)
-    else:
-        best = Sorted(arrived[:need])  # equal in every bit: first come
-    telemetry = replace(
-        binned(HALF_BITS, bins, at, room),
-        buffered=at.population <= room,
-        stored=at.population if at.population <= room else 0,
-        passes=passes,
-    )
-    made = Made(torch.cat([tape.order(above), best.taken]), telemetry, best.garbage)
-    return made, READS_A_STEP * (1 + len(passes))
+        best = arrived[: last.need]
+    return last, torch.cat([tape.order(among[last.above]), best])

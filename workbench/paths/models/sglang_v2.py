@@ -3,7 +3,7 @@
 The thresholds agree with the bins but for the scores that ``workbench.numeric.bounds`` names. ``-0.0`` counts one bin
 below ``+0.0`` and passes its threshold: more scores than k can then pass as higher ones, and first come takes the
 slots. NaN counts in the top bin and passes no threshold: the row comes up short, and what is missing is filled up with
-the positions of the slots themselves.
+the positions of the slots themselves, counted from the aligned cell before the row's start. All of that was observed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from workbench.numeric.bounds import FLT_MAX, Rule, coarse_bin_lower_bound, parted
 from workbench.numeric.keys import ordered_keys
 from workbench.paths.models import buffered
+from workbench.paths.models.digits import parted as by_prefix
 from workbench.paths.models.digits import search_row
 from workbench.paths.models.tape import Made, Model, Tape
 from workbench.paths.selection import Pass
@@ -25,6 +26,7 @@ from workbench.paths.spec import Buffer, Path
 
 VECTOR = 4  # scores that a thread loads at once
 LANES = 32
+DIGITS = (12, 12, 8)  # of the exact key, as 0.5.23 narrows ties
 RANKINGS = (2 * LANES, 4 * LANES)  # ties that are ranked with idle lanes among them; up to 32 a mask leaves those out
 
 
@@ -35,12 +37,12 @@ class Rules:
     Attributes:
         bound: the rule of the thresholds. padding: the score of idle lanes and of the cells after the row's end.
         fallback: whether more ties than the buffer holds are selected from the row: told by the ``true`` count of a
-            cluster's ranks, or by that ``clamped`` to what each rank stored.
+            cluster's ranks, or by that ``clamped`` to what each rank stored; or narrowed by ``digits`` until they fit.
     """
 
     bound: Rule = "rounded"
     padding: Literal["NaN", "-FLT_MAX"] = "NaN"
-    fallback: Literal["none", "true", "clamped"] = "none"
+    fallback: Literal["none", "true", "clamped", "digits"] = "none"
 
     def falls_back(self, buffer: Buffer, ties: torch.Tensor, length: int, k: int) -> bool:
         """Whether the collection of these ties gives way to a search over the row."""
@@ -68,6 +70,8 @@ RULES: dict[str, Rules] = {
     "v2_clamped_tie_count": Rules(fallback="clamped"),
     "v2_old_lower_bound": Rules(bound="midpoint"),
     "v2_flt_max_padding": Rules(padding="-FLT_MAX"),
+    "v2_0.5.23": Rules(bound="stepped", fallback="digits"),
+    "v2_cluster_0.5.23": Rules(bound="stepped"),
 }
 
 
@@ -83,7 +87,11 @@ def select(path: Path, tape: Tape, k: int, rules: Rules) -> Made:
         stored = buffered.stored_members(path.buffer, ties, tape.length, k)
     if rules.falls_back(path.buffer, ties, tape.length, k):
         tape.stage(stored.numel())
-        taken, passes = _search(tape, ties, stored, need) if need else (stored[:0], ())
+        taken, passes = stored[:0], tuple[Pass, ...]()
+        if need and rules.fallback == "digits":
+            taken, passes = _narrow(path, tape, ties, need)
+        elif need:
+            taken, passes = _search(tape, ties, stored, need)
         return Made(torch.cat([above[:k], taken]), seen.telemetry(stored.numel(), above[k:], passes))
     wide, ties = _with_tail(path, tape, ties, _tail(path, tape, seen, rules))
     if wide is not tape:
@@ -94,7 +102,8 @@ def select(path: Path, tape: Tape, k: int, rules: Rules) -> Made:
         tape.gather(sum(one.seen for one in passes))
     missing = need - taken.numel()
     if ties.numel() < need and not path.buffer.leaves_unwritten:
-        filled = torch.arange(k - (need - ties.numel()), k, device=taken.device)
+        first = k - (need - ties.numel())
+        filled = torch.arange(first, k, device=taken.device) - tape.start % VECTOR
         taken, missing = torch.cat([taken, filled]), missing - filled.numel()
     dropped = torch.cat([above[k:], wide.without(ties, stored)])
     idle = path.buffer.leaves_unwritten or rules.padding == "-FLT_MAX"
@@ -114,6 +123,21 @@ def _search(tape: Tape, ties: torch.Tensor, stored: torch.Tensor, need: int) -> 
     found = search_row(tape, keys, need, BYTES[1:], start=found)
     tape.scan()
     return torch.cat([ties[keys > found.pivot], ties[keys == found.pivot][: found.need]]), found.passes
+
+
+def _narrow(path: Path, tape: Tape, ties: torch.Tensor, need: int) -> tuple[torch.Tensor, tuple[Pass, ...]]:
+    """The ``need`` best of more ties than the buffer holds: a pass a digit until they fit, then one that writes."""
+    assert path.buffer is not None
+    # The buffer holds the greatest k; made smaller than k, it could not hold what is wanted of equal scores.
+    tape.fall_back("ties narrowed by exact digits over the row")
+    keys, room = ordered_keys(tape.scores[ties]), max(path.buffer.slots(need), need)
+    found = search_row(tape, keys, need, DIGITS, stop_at=room)
+    tape.scan()
+    greater, bucket = by_prefix(keys, found)
+    stored = ties[bucket[:room]]
+    tape.stage(stored.numel())
+    taken, passes = buffered.cut(path, tape, stored, found.need)
+    return torch.cat([ties[greater], taken]), found.passes + passes
 
 
 def _cut(

@@ -12,17 +12,23 @@ from workbench.paths.arrival import Arrival, flags
 from workbench.paths.selection import Cost, Telemetry
 from workbench.paths.spec import Path
 
+BY_INDEX = Arrival()
+
 
 class Tape:
     """One row under one arrival order, and what reading it has cost so far.
 
     Args:
         scores: [length], the valid scores. arrival: the order in which scores reach a buffer.
+        width: padded columns of the row; its length where that is not known. start: its first valid cell.
     """
 
-    def __init__(self, scores: torch.Tensor, arrival: Arrival) -> None:
+    def __init__(
+        self, scores: torch.Tensor, arrival: Arrival = BY_INDEX, width: int | None = None, start: int = 0
+    ) -> None:
         self.scores, self.arrival = scores, arrival
         self.length = scores.numel()
+        self.width, self.start = self.length if width is None else width, start
         self._passes = self._bytes = self._staged = 0
         self._fallback = ""
 
@@ -62,7 +68,8 @@ class Made:
     """What a model returns.
 
     Attributes:
-        indices: the winners it wrote, int64, at most k. telemetry: its inside, without the cost.
+        indices: the winners it wrote, int64, at most k, and what it wrote in a winner's place.
+        telemetry: its inside, without the cost.
         unwritten: slots after them that it never wrote; further slots are -1.
     """
 
