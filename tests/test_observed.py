@@ -29,10 +29,13 @@ from workbench.paths.selection import UNWRITTEN
 DEVICE = "h200"
 GARBAGE = ("dup", "out_of_range")
 # Garbage of the per-row selector that hit a winner by chance: at most so much of what it lost.
-LUCK = 0.02
-# The ten slices of a row hand on scores of -FLT_MAX and padding that is equal to them; warps that see padding alone
-# come first, so that more is lost than in a random order.
-PADDED_KINDS = ("i_nmax2000", "i_nmax3000")
+LUCK = 0.03
+# Rows whose bin of -inf is cut among scores of -FLT_MAX. In ten slices of a row, these compete with padding that is
+# equal to them, and warps that see padding alone come first. In a cluster, each rank alone sees more of the bin than the
+# whole buffer holds, so that the first ranks to come fill it: what is lost hangs on the few scores of those.
+LOWEST_KINDS = ("i_nmax2000", "i_nmax3000")
+# What is lost hardly changes from call to call, so that four rows are four draws and no more.
+FOUR_DRAWS = {("k512-4x16000", "z_nsub3000_nz50")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,7 @@ def looked_at(batch: tuple[str, str]) -> Iterator[Seen]:
             if (*of, path, variant) not in known:
                 spec = get_path(path)
                 claimed = risk(profiles[of], spec, spec.variant(variant))
-                judged = row.index < 2 or (row.index < 4 and "n_" in record.kind)  # NaN makes single slots invalid
+                judged = row.index < 2 or record.kind.startswith("n_")  # NaN makes single slots of a batch invalid
                 made = [verdict_of(row, path, variant)] if judged and spec.variant(variant).modelled else []
                 known[*of, path, variant] = claimed, made
             claimed, made = known[*of, path, variant]
@@ -119,9 +122,9 @@ def check_risk(seen: Seen) -> None:
         return
     if math.prod(row.p_clean for row in rows) < 0.01:
         assert record.bad_rows > 0, told
-    split = record.kind in PADDED_KINDS and record.op == "vllm.top_k_per_row_decode"
+    uneven = any(path == "vllm.per_row" or "cluster" in path for path, _ in seen.taken)
     expected = sum(row.expected_missing for row in rows)
-    if not split and (record.batch, record.op) not in MEANS_APART:
+    if not (uneven and record.kind in LOWEST_KINDS) and record.batch not in FOUR_DRAWS:
         assert abs(record.mean - expected) <= max(5, 0.25 * expected), (told, expected)
 
 
@@ -131,13 +134,8 @@ def check_model(seen: Seen) -> None:
         assert claimed.least_missing <= verdict.missing <= claimed.most_missing, (record, seen.taken)
         counts = (verdict.duplicates, verdict.out_of_range, verdict.unwritten, verdict.short)
         made.update({fault: count for fault, count in zip(observed.FAULTS, counts, strict=True) if count})
-    if seen.verdicts and (record.batch, record.op) not in FAULTS_APART:
+    if seen.verdicts:
         assert set(made) == {fault for fault, _ in record.faults}, (record, seen.taken)
-
-
-# The means of these lie apart, for a reason that each names.
-MEANS_APART: dict[tuple[tuple[str, str], str], str] = {}
-FAULTS_APART: dict[tuple[tuple[str, str], str], str] = {}
 
 
 def chosen() -> list[tuple[str, str]]:

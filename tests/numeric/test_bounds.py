@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.numeric.bounds import FLT_MAX, coarse_bin_lower_bound, parted
+from workbench.numeric.bounds import FLT_MAX, coarse_bin_bounds, coarse_bin_lower_bound, parted
 from workbench.numeric.keys import coarse_keys
 
 LOWEST, HIGHEST = 0x007FFFFF, 0xFF800000  # ordered keys of -inf and +inf
@@ -71,3 +71,21 @@ def test_parts_are_bins_for_ordinary_scores(bits: int) -> None:
         above, inside = parted(row, bin_, bits)
         assert above.tolist() == torch.nonzero(bins > bin_).flatten().tolist()
         assert inside.tolist() == torch.nonzero(bins == bin_).flatten().tolist()
+
+
+def test_stepped_bounds_take_both_zeros_for_ties_and_infinity_for_higher() -> None:
+    row = torch.tensor([1e-45, 0.0, -0.0, -1e-45])
+    assert [part.tolist() for part in parted(row, 2047, 12, "stepped")] == [[0], [1, 2, 3]]  # the bin of -0.0
+    assert [part.tolist() for part in parted(row, 2047, 12)] == [[0, 1, 2], [3]]
+    assert [part.tolist() for part in parted(row, 2048, 12, "stepped")] == [[], [0, 1, 2]]  # the bin of +0.0
+    great = torch.tensor([math.inf, 65520.0, 65519.0, -65519.0, -65520.0, math.nan])
+    assert [part.tolist() for part in parted(great, 4032, 12, "stepped")] == [[0], [1]]
+    assert [part.tolist() for part in parted(great, 4095, 12, "stepped")] == [[0], [1, 2, 3]]  # a bin of NaN
+
+
+@pytest.mark.parametrize("bits", [10, 12])
+def test_stepped_bounds_are_the_rounded_ones_but_at_zero_and_among_nan(bits: int) -> None:
+    zero, infinity = 0x8000 >> (16 - bits), 0xFC00 >> (16 - bits)
+    for bin_ in range(infinity + 1):
+        same = coarse_bin_bounds(bin_, bits) == coarse_bin_bounds(bin_, bits, "stepped")
+        assert same == (bin_ != zero - 1)

@@ -178,6 +178,34 @@ def test_the_exact_fallback_costs_five_passes_on_more_ties_than_fit(name: str, f
         assert (kind == "exact", stock.telemetry.cost.row_passes) == (population <= 2048, fast)
 
 
+def test_0_5_23_narrows_ties_by_digits_until_they_fit() -> None:
+    population, length = 3000, 20000
+    selection, kind = run("sglang.v2_streaming", "v0.5.23", near_one(population, length, above=40), 2000)
+    assert kind == "exact"
+    assert [one.bits for one in selection.telemetry.passes[:2]] == [12, 12]
+    assert selection.telemetry.cost.row_passes == 2 + 2 + 1  # a third digit is not needed
+    assert "narrowed" in selection.telemetry.cost.fallback
+
+
+def test_0_5_23_returns_the_best_numbers_where_nan_fill_the_row() -> None:
+    scores = torch.randn(9000, generator=torch.Generator().manual_seed(3))
+    scores[:600] = math.nan
+    selection, kind = run("sglang.v2_register", "v0.5.23", scores, 512)
+    assert kind == "lossy"  # the reference ranks NaN highest
+    best = torch.topk(torch.where(torch.isnan(scores), -math.inf, scores), 512).indices
+    assert set(selection.indices.tolist()) == set(best.tolist())
+
+
+@pytest.mark.parametrize(("start", "first"), [(0, 509), (5, 508), (7, 506), (8, 509)])
+def test_slots_that_nan_leave_are_filled_up_from_the_aligned_cell(start: int, first: int) -> None:
+    """Three NaN count as higher ones and are not collected: the last three slots hold their own numbers."""
+    scores = torch.linspace(-1.0, 1.0, 9000)
+    scores[-3:] = math.nan
+    path = get_path("sglang.v2_register")
+    indices = run_model(path, scores, 512, Arrival("index"), start=start).indices
+    assert indices[-3:].tolist() == [first, first + 1, first + 2]
+
+
 def test_the_exact_fallback_stops_where_all_ties_are_one_value() -> None:
     scores = torch.zeros(20000)
     scores[::200] = 1.0

@@ -130,8 +130,8 @@ def _past_the_groups(path: Path, row: Counted) -> Finding | None:
     if row.nan <= path.buffer.slots(row.k) or not bool((torch.isnan(row.scores) & torch.signbit(row.scores)).any()):
         return None
     return Finding(
-        f"{row.nan} NaN overflow the buffer, some with the sign set: the last scan takes every key from the cut-off key "
-        "on, whatever its bin, and can take more than k groups and write past its memory (described, not observed)"
+        f"{row.nan} NaN overflow the buffer, some with the sign set: the last scan takes all keys from the cut-off on"
+        ", whatever their bins, and can take more than k groups and write past its memory (described, not observed)"
     )
 
 

@@ -213,7 +213,7 @@ PATHS: tuple[Path, ...] = (
         up_to=BF16_SMALL_UP_TO,
         dtypes=("bfloat16",),
         contract=Contract(
-            nan="counted by its bits and never taken: with its sign clear, it leaves slots at -1; else it lies below -inf"
+            nan="counted by its bits and never taken: it leaves slots at -1, or lies below -inf if its sign is set"
         ),
         variants=BF16_SMALL,
     ),
