@@ -31,8 +31,8 @@ GARBAGE = ("dup", "out_of_range")
 # Garbage of the per-row selector that hit a winner by chance: at most so much of what it lost.
 LUCK = 0.03
 # Rows whose bin of -inf is cut among scores of -FLT_MAX. In ten slices of a row, these compete with padding that is
-# equal to them, and warps that see padding alone come first. In a cluster, each rank alone sees more of the bin than the
-# whole buffer holds, so that the first ranks to come fill it: what is lost hangs on the few scores of those.
+# equal to them, and warps that see padding alone come first. In a cluster, each rank alone sees more of the bin than
+# the whole buffer holds, so that the first ranks to come fill it: what is lost hangs on the few scores of those.
 LOWEST_KINDS = ("i_nmax2000", "i_nmax3000")
 # What is lost hardly changes from call to call, so that four rows are four draws and no more.
 FOUR_DRAWS = {("k512-4x16000", "z_nsub3000_nz50")}

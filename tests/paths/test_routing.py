@@ -233,7 +233,9 @@ PREFILL = "vllm.top_k_per_row_prefill"
 @pytest.mark.parametrize(
     ("length", "width", "variant"),
     [
-        (5000, 199999, "stock"),
+        (5000, 12287, "stock"),
+        (5000, 12288, "decode_radix"),
+        (5000, 199999, "decode_radix"),
         (5000, 200000, "decode_split"),
         (200000, None, "decode_split"),  # the row's own length bounds the width
         (5000, None, None),

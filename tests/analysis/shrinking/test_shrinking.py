@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.analysis.padded import PADDED
 from workbench.analysis.risk import ORDERED
 from workbench.analysis.shrinking.candidate import Candidate, Subject, complexity
 from workbench.analysis.shrinking.fault import MOST_CLEAN, MOST_ORDER, Fault, Predicate, look, scattered
@@ -167,7 +168,7 @@ def test_padding_that_outranks_minus_infinity_stays_that() -> None:
     scores = torch.full((13000,), -math.inf)
     scores[:12000] = torch.randn(12000, generator=torch.Generator().manual_seed(0))
     row = candidate("vllm.per_row", scores, 12100, "decode_radix")
-    assert fault(row) == Fault("certain", "", "invalid", False, 0, "")
+    assert fault(row) == Fault("certain", "", "invalid", False, 0, PADDED)
     small = shrunk(row)
     assert fault(small) == fault(row)
     assert small.length < 100

@@ -184,7 +184,7 @@ def _whole(path: Path, tape: Tape, k: int, sort: Sort) -> Made:
 
 def _garbage(count: int, real: torch.Tensor, outside: int | None) -> torch.Tensor:
     """So many slots of garbage: an index that is there already, every other one far outside the row if at all."""
-    slots = torch.full((count,), int(real[0]) if real.numel() else 0, device=real.device)
+    slots = torch.full((count,), int(real[0]) if real.numel() else FAR_OUTSIDE, device=real.device)
     if outside is not None:
         slots[::2] = outside
     return slots
