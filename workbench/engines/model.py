@@ -44,6 +44,4 @@ class ModelEngine:
             return first_indices(does.first, task.k, scores.device)
         if does is not None and does.cells is not None:
             scores = scores[: does.cells]
-        return run_model(
-            task.path, scores, task.k, task.arrival, task.variant, width=row.call.width, start=row.start
-        )
+        return run_model(task.path, scores, task.k, task.arrival, task.variant, width=row.call.width, start=row.start)
