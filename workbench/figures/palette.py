@@ -47,6 +47,41 @@ VERDICTS = {
     UNKNOWN: REFUSED_TEXT,
 }
 
+# States of points at which runs are compared, and of tokens: colours by kind of state, each with a symbol of its own.
+ORDER, ORDER_TEXT = TIES, TIES_TEXT
+UPSTREAM, UPSTREAM_TEXT = AT_RISK, AT_RISK_TEXT
+UNPAIRED = INVALID
+CALM, CALM_TEXT = BIN, REFUSED_TEXT
+STATES: dict[str, tuple[str, str]] = {
+    "values vary": (LOSSY, "x"),
+    "missing": (UNPAIRED, "triangle-down"),
+    "extra": (UNPAIRED, "triangle-up"),
+    "duplicate": (UNPAIRED, "cross"),
+    "ties vary": (TIES, "circle"),
+    "order varies": (ORDER, "circle-open"),
+    "reordered": (UNPAIRED, "hourglass"),
+    "input differs": (UPSTREAM, "diamond"),
+    "not comparable": (CALM, "square-open"),
+    "same": (CALM, "square"),
+}
+TOKENS: dict[str, tuple[str, str]] = {
+    "token differs": (CHOSEN, "star"),
+    "token differs by a tie or near-tie": (CHOSEN, "star-open"),
+    "missing": (UNPAIRED, "triangle-down"),
+    "extra": (UNPAIRED, "triangle-up"),
+    "logits differ": (UPSTREAM, "diamond-open"),
+    "not comparable": (CALM, "square-open"),
+    "same": (CALM, "square"),
+}
+STATE_TEXTS = {
+    "values vary": LOSSY_TEXT,
+    "ties vary": TIES_TEXT,
+    "order varies": ORDER_TEXT,
+    "input differs": UPSTREAM_TEXT,
+    **dict.fromkeys(("missing", "extra", "duplicate", "reordered"), INVALID_TEXT),
+    **dict.fromkeys(("same", "not comparable"), CALM_TEXT),
+}
+
 
 def risk_colour(level: str | None) -> str:
     """The colour of a risk level as text or chip; unknown levels are grey."""

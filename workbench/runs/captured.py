@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 from workbench.analysis.divergence.alignment import Event, Key
 from workbench.capture import Call, Capture, Row, Token, open_capture
 from workbench.capture.folders import capture_files
-from workbench.capture.values import described, path_text, shown
+from workbench.capture.values import brief, described, path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.words import listed
 
@@ -42,6 +43,8 @@ class CapturedRun:
     Args:
         given: a capture file, a folder of captures, a ``Capture``, or several of these in the order of the run.
         opener: opens a file; ``open_capture`` by default.
+        name: of the run; as given by default. labels: the name of a file; its path by default.
+        digests: what is known of a file's inputs, by row; what is worked out is put there.
 
     Attributes:
         name: as given. events: its rows in the order of the run. tokens: (request, step) to (file, number) of each.
@@ -52,23 +55,31 @@ class CapturedRun:
         UsageError: what is given is none of these.
     """
 
-    def __init__(self, given: Given, opener: Opener = open_capture) -> None:
+    def __init__(
+        self,
+        given: Given,
+        opener: Opener = open_capture,
+        *,
+        name: str | None = None,
+        labels: Callable[[Path], str] = shown,
+        digests: Callable[[Path], dict[int, str]] = lambda _: {},
+    ) -> None:
         self._opener = opener
         self._open: OrderedDict[int, Capture] = OrderedDict()
-        self._digests: dict[tuple[int, int], str] = {}
         sources = [given] if isinstance(given, str | bytes | os.PathLike | Capture) else given
         if not isinstance(sources, Sequence) or not sources:
             raise UsageError(f"a run is a capture file, a folder or captures; this is {described(given)}")
-        self._files = [file for source in sources for file in _files(source)]
+        self._files = [file for source in sources for file in _files(source, labels)]
+        self._digests = [{} if file.path is None else digests(file.path) for file in self._files]
         first = self._files[0].label if len(sources) > 1 or isinstance(sources[0], Capture) else shown(sources[0])
-        self.name = first if len(sources) == 1 else f"{first} and {len(sources) - 1} more"
+        self.name = name or (first if len(sources) == 1 else f"{first} and {len(sources) - 1} more")
         self.shares_tokens = False
         self.events: list[Event] = []
         self.tokens: dict[tuple[str | None, int], list[tuple[int, int]]] = defaultdict(list)
         ranks: list[set[int | None]] = []
         for number in range(len(self._files)):
-            capture = self.capture(number)
-            ranks.append(self._scan(number, capture))
+            with self._reading(number) as capture:
+                ranks.append(self._scan(number, capture))
         self._ranks_of_files = ranks
 
     def __len__(self) -> int:
@@ -126,45 +137,68 @@ class CapturedRun:
             self._open.popitem(last=False)[1].close()
         return capture
 
+    @contextmanager
+    def _reading(self, number: int) -> Iterator[Capture]:
+        """The capture of a file; what goes wrong with it names the file as the run does."""
+        file = self._files[number]
+        try:
+            yield self.capture(number)
+        except CaptureError as error:
+            if file.path is None or error.file not in (shown(file.path), shown(file.path.name), brief(file.path.name)):
+                raise
+            raise CaptureError(
+                error.reason, file=file.label, tensor=error.tensor, row=error.row, call=error.call
+            ) from None
+
     def label(self, event: Event) -> str:
         """The file of an event, named as it was given."""
         return self._files[event.file].label
 
     def row(self, event: Event) -> Row:
         """The row of an event, with its scores."""
-        return self.capture(event.file)[event.row]
+        with self._reading(event.file) as capture:
+            return capture[event.row]
 
     def length(self, event: Event) -> int:
         """The length of an event's row, without its scores."""
-        return int(self.capture(event.file).lengths[event.row])
+        with self._reading(event.file) as capture:
+            return int(capture.lengths[event.row])
 
     def start(self, event: Event) -> int:
         """The first valid cell of an event's row, without its scores."""
-        return self.capture(event.file).start_of(event.row)
+        with self._reading(event.file) as capture:
+            return capture.start_of(event.row)
 
     def dtype(self, event: Event) -> str:
         """The dtype of an event's scores; the row is read only where its file holds several."""
-        dtype = self.capture(event.file).info.dtype
+        with self._reading(event.file) as capture:
+            dtype = capture.info.dtype
         return self.row(event).dtype if "," in dtype else dtype
 
     def indices(self, event: Event) -> torch.Tensor | None:
         """The recorded selection of an event, without its scores; ``None`` if there is none."""
-        return self.capture(event.file).indices_of(event.row)
+        with self._reading(event.file) as capture:
+            return capture.indices_of(event.row)
 
     def winners(self, event: Event) -> int | None:
         """k of an event: its call's, or the recorded slots; ``None`` if neither is known."""
-        return event.k if event.k is not None else self.capture(event.file).slots_of(event.row)
+        if event.k is not None:
+            return event.k
+        with self._reading(event.file) as capture:
+            return capture.slots_of(event.row)
 
     def digest(self, event: Event) -> str:
         """What names the input of an event, kept once it is worked out."""
-        where = (event.file, event.row)
-        if where not in self._digests:
-            self._digests[where] = self.capture(event.file).digest_of(event.row)
-        return self._digests[where]
+        known = self._digests[event.file]
+        if event.row not in known:
+            with self._reading(event.file) as capture:
+                known[event.row] = capture.digest_of(event.row)
+        return known[event.row]
 
     def token(self, where: tuple[int, int]) -> Token:
         """A token with its logits, by its file and number."""
-        return self.capture(where[0]).tokens[where[1]]
+        with self._reading(where[0]) as capture:
+            return capture.tokens[where[1]]
 
     def by_rank(self) -> list[CapturedRun]:
         """The ranks of this run, ascending, as runs of their own that share its files.
@@ -194,7 +228,7 @@ class CapturedRun:
         return found
 
 
-def _files(source: Source) -> list[_File]:
+def _files(source: Source, labels: Callable[[Path], str]) -> list[_File]:
     if isinstance(source, Capture):
         return [_File(source.name, capture=source)]
     if not isinstance(source, str | bytes | os.PathLike):
@@ -206,7 +240,7 @@ def _files(source: Source) -> list[_File]:
         is_folder = path.is_dir()
     except (OSError, ValueError):
         is_folder = False  # opening it says why
-    return [_File(shown(file), path=file) for file in (capture_files(path) if is_folder else [path])]
+    return [_File(labels(file), path=file) for file in (capture_files(path) if is_folder else [path])]
 
 
 def _told(call: Call) -> tuple[Key, int | None, tuple[tuple[str, object], ...]]:

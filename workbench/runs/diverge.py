@@ -21,6 +21,7 @@ from workbench.runs.captured import CapturedRun, Given, Opener
 from workbench.runs.divergence import Comparison, Divergence, Place, Point
 
 Progress = Callable[[int], None]
+Points = Callable[[int, int], None]
 POINTS_NAMED = 3  # in a note
 
 
@@ -30,6 +31,7 @@ def diverge(
     near_ulps: int = NEAR_ULPS,
     opener: Opener = open_capture,
     progress: Progress | None = None,
+    points: Points | None = None,
 ) -> Divergence:
     """Compare captured runs of the same prompt, each with the first one.
 
@@ -39,6 +41,7 @@ def diverge(
         near_ulps: the greatest margin between two logits, in ULPs of their dtype, that is called a near-tie.
         opener: opens a file; for foreign ones, a function that names their tensors.
         progress: called with the number of rows whose input was read, of those of all runs.
+        points: called with the number of points compared after that, and of how many, for each run anew.
 
     Raises:
         CaptureError: a capture that cannot be read, or holds what no capture can hold.
@@ -61,17 +64,22 @@ def diverge(
                 progress(done)
     first, *others = compared
     names = tuple(run.name for run in compared)
-    return Divergence(names, tuple(_comparison(first, other, ranks, near_ulps) for other in others))
+    return Divergence(names, tuple(_comparison(first, other, ranks, near_ulps, points) for other in others))
 
 
-def _comparison(a: CapturedRun, b: CapturedRun, ranks: bool, near_ulps: int) -> Comparison:
+def _comparison(a: CapturedRun, b: CapturedRun, ranks: bool, near_ulps: int, progress: Points | None) -> Comparison:
     content = [lambda at, run=run: _content(run, run.events[at]) for run in (a, b)]
     aligned = align(a.events, b.events, content[0], content[1], (a.name, b.name), ranks=ranks)
     events = tuple(
         (None if one.a is None else a.events[one.a], None if one.b is None else b.events[one.b])
         for one in aligned.pairs
     )
-    points = tuple(_point(a, b, one, *pair) for one, pair in zip(aligned.pairs, events, strict=True))
+    compared: list[Point] = []
+    for one, pair in zip(aligned.pairs, events, strict=True):
+        compared.append(_point(a, b, one, *pair))
+        if progress is not None:
+            progress(len(compared), len(events))
+    points = tuple(compared)
     tokens, about_tokens = _tokens(a, b, aligned.requests, near_ulps)
     notes = [*aligned.notes, *_differing(points, events), *about_tokens]
     found = Comparison(a.name, b.name, points, tuple(tokens), tuple(notes), (a, b), events)

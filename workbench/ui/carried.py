@@ -80,13 +80,13 @@ class Carried(Generic[V]):
         """What the link carried no longer matters: the value is of a file that was opened."""
         st.session_state[self._linked] = None
 
-    def change(self, **fields: Any) -> V:
+    def change(self, **fields: Any) -> None:
         """Change fields, as a person did; what was said of the link no longer concerns what is shown."""
         value = self.current()
         if any(getattr(value, name) != new for name, new in fields.items()):
             st.session_state[self._notices] = []
             st.session_state[self._changed] = True
-        return self.settle(**fields)
+        self.settle(**fields)
 
     def settle(self, **fields: Any) -> V:
         """Fill in what a default decided; what was said of the link stays."""

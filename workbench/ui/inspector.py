@@ -37,6 +37,11 @@ _FIELDS = ("layer", "step", "rank", "rows", "width", "stride", "next_n", "max_se
 _MARKS = {True: "✓", False: "✗", None: "?"}
 
 
+def page() -> st.Page:
+    """The inspector as a page, for navigation and for links to a row."""
+    return st.Page(inspect_page, title="Inspect", icon=":material/search:", url_path="inspect", default=True)
+
+
 def inspect_page() -> None:
     """The page that the app opens on."""
     turned = state.follow_url()

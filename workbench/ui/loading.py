@@ -68,10 +68,13 @@ class Look:
     Attributes:
         fault: why it cannot be opened; empty if it can, or is foreign.
         ready: whether it opens as a capture that says k, so that its first row can be inspected at once.
+        step, rank: of its first call, ``None`` if unknown.
     """
 
     fault: str = ""
     ready: bool = False
+    step: int | None = None
+    rank: int | None = None
 
 
 @st.cache_data(max_entries=4 * CHECKED, show_spinner=False)
@@ -80,7 +83,10 @@ def _look(path: str, stamp: tuple[int, int], _entry: Entry) -> Look:
         if is_foreign(_entry.path):
             return Look()
         with open_capture(_entry.path) as capture:
-            return Look(ready=len(capture) > 0 and capture.call(capture.call_of(0)).k is not None)
+            if not len(capture):
+                return Look()
+            call = capture.call(capture.call_of(0))
+            return Look(ready=call.k is not None, step=call.step, rank=call.rank)
     except CaptureError as error:
         return Look(str(local(error, _entry)))
 

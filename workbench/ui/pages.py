@@ -10,8 +10,8 @@ import streamlit as st
 from workbench.figures.tables import paths_table
 from workbench.paths.catalog import PATHS
 from workbench.paths.spec import Path
-from workbench.ui import state
-from workbench.ui.inspector import inspect_page
+from workbench.ui import inspector, state
+from workbench.ui.divergence import divergence_page
 
 SIDEBAR = 429  # pixels, so that the row list shows its columns
 _KEY = "paths"
@@ -67,6 +67,7 @@ def _table(path: Path) -> pd.DataFrame:
 def navigation() -> list[st.Page]:
     """All pages; the first is the one that the app opens on."""
     return [
-        st.Page(inspect_page, title="Inspect", icon=":material/search:", url_path="inspect", default=True),
+        inspector.page(),
+        st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
         st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),
     ]

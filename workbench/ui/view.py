@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -92,7 +92,12 @@ def _one_of(options: Mapping[str, object] | tuple[int, ...]) -> Callable[[str], 
     return check
 
 
-def _text(text: str) -> str:
+def read_text(text: str) -> str:
+    """A name as a link carries it.
+
+    Raises:
+        UsageError: it is none.
+    """
     if len(text) > _LONGEST or not text.isprintable():
         raise UsageError(f"{brief(text)!r} is no name")
     return text
@@ -103,12 +108,12 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 _READ: dict[str, Callable[[str], Any]] = {
-    "capture": _text,
-    "digest": _text,
-    "scores": _text,
-    "lengths": _text,
-    "starts": _text,
-    "indices": _text,
+    "capture": read_text,
+    "digest": read_text,
+    "scores": read_text,
+    "lengths": read_text,
+    "starts": read_text,
+    "indices": read_text,
     "row": _whole(0, 2**31 - 1),
     "k": _whole(1, 2**31 - 1),
     "op": _known(get_op),
@@ -137,13 +142,18 @@ def from_params(params: Mapping[str, str]) -> tuple[View, list[str]]:
             view = replace(view, **{name: _READ[name](text)})
         except UsageError as error:
             problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    unknown = [name for name in params if name not in _READ]
-    if unknown:
-        named = ", ".join(repr(brief(name)) for name in unknown[:_FEW])
-        more = f" and {len(unknown) - _FEW} more" if len(unknown) > _FEW else ""
-        what = "a parameter" if len(unknown) == 1 else f"{len(unknown)} parameters"
-        problems.append(f"The link has {what} that the workbench does not know: {named}{more}.")
-    return view, problems
+    return view, problems + unknown_params(params, _READ)
+
+
+def unknown_params(params: Iterable[str], known: Collection[str]) -> list[str]:
+    """What is said of all parameters that are not known; nothing where there are none."""
+    unknown = [name for name in params if name not in known]
+    if not unknown:
+        return []
+    named = ", ".join(repr(brief(name)) for name in unknown[:_FEW])
+    more = f" and {len(unknown) - _FEW} more" if len(unknown) > _FEW else ""
+    what = "a parameter" if len(unknown) == 1 else f"{len(unknown)} parameters"
+    return [f"The link has {what} that the workbench does not know: {named}{more}."]
 
 
 def brief(text: str, most: int = 60) -> str:
