@@ -17,8 +17,9 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.diverging import lossy, make_run, other_order
 from tests.ui.conftest import make_capture
-from workbench.capture import Call, Row, write_capture
+from workbench.capture import Call, Row, Token, write_capture
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = [
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small capture and one of rows of 1,048,576 scores."""
+    """A folder with a small capture, one of rows of 1,048,576 scores, and below it two runs that part twice."""
     folder = tmp_path_factory.mktemp("app") / "dumps"
     folder.mkdir()
     make_capture(folder / "bad-row.safetensors")
@@ -55,6 +56,12 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "wide.safetensors",
         [Row(torch.randn(width, generator=random), width, call=call) for _ in range(2)],
     )
+    (folder / "runs").mkdir()
+    changed = make_run((2, 1), lossy)
+    changed[9] = other_order(changed[9])
+    for name, rows in (("a", make_run()), ("b", changed)):
+        tokens = [Token(step, 7 + (name == "b" and step == 3)) for step in range(4)]
+        write_capture(folder / "runs" / f"{name}.safetensors", rows, tokens=tokens)
     return folder
 
 

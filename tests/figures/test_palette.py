@@ -24,7 +24,17 @@ SEEN = {
 }
 XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 WHITE = XYZ.sum(axis=1)
-TEXTS = {*palette.RISKS.values(), *palette.VERDICTS.values()}
+TEXTS = {*palette.RISKS.values(), *palette.VERDICTS.values(), *palette.STATE_TEXTS.values()}
+STATES = {name: colour for name, (colour, _) in palette.STATES.items()}
+TOKENS = {name: colour for name, (colour, _) in palette.TOKENS.items()}
+KINDS = {
+    "risks": palette.RISKS,
+    "verdicts": palette.VERDICTS,
+    "marks": palette.MARKS,
+    "states": STATES,
+    "tokens": TOKENS,
+    "state chips": palette.STATE_TEXTS,
+}
 TEXTS |= {palette.TEXT, palette.MUTED, palette.CAPACITY, palette.THRESHOLD}
 
 
@@ -55,7 +65,7 @@ def test_texts_on_white_and_white_letters_on_chips_are_readable(colour: str) -> 
 
 
 @pytest.mark.parametrize("name", sorted(SEEN))
-@pytest.mark.parametrize("kind", [palette.RISKS, palette.VERDICTS, palette.MARKS], ids=["risks", "verdicts", "marks"])
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_colours_are_told_apart(kind: dict[str, str], name: str) -> None:
     for one, other in itertools.combinations(sorted(set(kind.values())), 2):
         assert np.linalg.norm(lab(one, SEEN[name]) - lab(other, SEEN[name])) >= 12, (one, other)

@@ -95,7 +95,7 @@ def _empty(runs: list[Offer], view: Compared) -> None:
     )
     found = [] if runs else suggestions()
     if found:
-        st.caption("Files that lie together and say their steps:")
+        st.caption("Files that lie together and begin alike:")
     for keys in found:
         folder = keys[0].rpartition("/")[0]
         names = ", ".join(brief(key.rpartition("/")[2].removesuffix(".safetensors")) for key in keys)
@@ -135,7 +135,7 @@ def _show_found(found: Divergence, chosen: Chosen) -> None:
     with right:
         show_points(one, laid, point, f"points:{key}", take)
     if point is not None:
-        show_point(one, chosen.held, number, point, laid, take)
+        show_point(one, chosen, number, point, laid, take)
     show_tokens(one)
 
 

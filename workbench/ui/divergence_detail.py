@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -18,21 +18,21 @@ from workbench.runs.divergence import Comparison, Point
 from workbench.runs.divergence_words import place, upstream
 from workbench.ui import inspector, state
 from workbench.ui.common import error_box, figures_row, score_texts
-from workbench.ui.divergence_runs import Held, Looked
+from workbench.ui.divergence_runs import Chosen, Looked
 from workbench.ui.view import RECORDED, brief
 
 SHOWN = 200
 
 
 def show_point(
-    one: Comparison, held: Held, against: int, number: int, laid: Timeline, take: Callable[[int], None]
+    one: Comparison, chosen: Chosen, against: int, number: int, laid: Timeline, take: Callable[[int], None]
 ) -> None:
     """A point, with a choice among those that share its place in the picture."""
     point = one.points[number]
     st.markdown(f"##### {state.plain(f'{place(point)[:1].upper()}{place(point)[1:]}: {point.state}')}")
     _pick_sharing(one, laid, number, take)
     try:
-        looked = held.look(against, number)
+        looked = chosen.held.look(against, number)
     except WorkbenchError as error:
         error_box(error)
         return
@@ -40,7 +40,7 @@ def show_point(
     st.markdown(state.plain(f"{said[:1].upper()}{said[1:]}."))
     if point.reordered and point.state != "reordered":
         st.caption("The runs have it at different places in their order, too.")
-    _links(one, point, looked)
+    _links(one, point, looked, chosen.files)
     detail = looked.detail
     if detail.inputs is not None:
         _inputs(one, point, detail.inputs)
@@ -71,14 +71,15 @@ def _label(point: Point) -> str:
     return f"{request}{place(point)}: {point.state}"
 
 
-def _links(one: Comparison, point: Point, looked: Looked) -> None:
+def _links(one: Comparison, point: Point, looked: Looked, digests: Mapping[str, str]) -> None:
+    """Links into the inspector; with the digest they say all that it says in turn, so that a step back leaves it."""
     sides = zip(st.columns(2), "ab", (one.a, one.b), (point.a, point.b), looked.recorded, looked.k, strict=True)
     for column, side, name, stored, recorded, k in sides:
         with column:
             if stored is None:
                 st.markdown(state.plain(f"{side}, {brief(name, 80)}: not there"))
                 continue
-            params = {"capture": stored.file, "row": f"{stored.row}", "view": "diff"}
+            params = {"capture": stored.file, "digest": digests[stored.file], "row": f"{stored.row}", "view": "diff"}
             if recorded:
                 params["path"] = RECORDED
             if k is not None:

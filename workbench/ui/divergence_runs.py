@@ -28,7 +28,7 @@ from workbench.ui.view import brief
 KEPT, FILES = 6, 8192  # comparisons, and files whose inputs are known by their digests
 LOOKED = 64
 _LATE, _OFTEN = 0.4, 0.15  # seconds after which progress is shown, and between two looks at it
-_SUGGESTED, _SEVERAL = 3, 6
+_SUGGESTED, _SEVERAL = 5, 6
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,13 @@ def _folders(entries: Sequence[Entry]) -> Mapping[str, list[Entry]]:
 
 
 def suggestions() -> list[tuple[str, ...]]:
-    """Keys of files that lie together and say their steps, as runs of one prompt do; files of ranks are left out."""
-    stepped: dict[str, list[Entry]] = defaultdict(list)
+    """Keys of files that may be runs of one prompt: they lie together, record selections, and begin alike."""
+    alike: dict[object, list[Entry]] = defaultdict(list)
     for entry in library().entries[:CHECKED]:
-        seen = look(entry)
-        if seen.step is not None and seen.rank is None:
-            stepped[entry.key.rpartition("/")[0]].append(entry)
-    groups = [tuple(entry.key for entry in files) for files in stepped.values() if 2 <= len(files) <= _SEVERAL]
+        run = look(entry).run
+        if run is not None:
+            alike[entry.key.rpartition("/")[0], run].append(entry)
+    groups = [tuple(entry.key for entry in files) for files in alike.values() if 2 <= len(files) <= _SEVERAL]
     return groups[:_SUGGESTED]
 
 
@@ -172,6 +172,15 @@ class Chosen:
             for content in contents:
                 told.update(":".join(content.split(":")[:2]).encode())
         return short_digest(told.hexdigest())
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The digest of every file, as links to it carry it, by its key."""
+        return {
+            entry.key: short_digest(":".join(content.split(":")[:2]))
+            for run, contents in zip(self.runs, self.contents, strict=True)
+            for entry, content in zip(run.entries, contents, strict=True)
+        }
 
     @property
     def held(self) -> Held:

@@ -151,10 +151,9 @@ def show_tokens(one: Comparison) -> None:
         "flip": pd.array([token.flip_ulps for token in shown], dtype="Int64"),
         "moved": [None if token.moved is None else value(token.moved) for token in shown],
     }
-    if not any(table["request"]):
-        del table["request"]
-    if not parting or all(token.flip_ulps is None for token in shown):
-        del table["flip"], table["moved"]
+    for name, known in list(table.items()):
+        if all(cell is None or cell is pd.NA for cell in known):
+            del table[name]
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     about = "best logit minus the second best"
     st.dataframe(

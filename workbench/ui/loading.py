@@ -68,13 +68,13 @@ class Look:
     Attributes:
         fault: why it cannot be opened; empty if it can, or is foreign.
         ready: whether it opens as a capture that says k, so that its first row can be inspected at once.
-        step, rank: of its first call, ``None`` if unknown.
+        run: what runs of one prompt have in common, model, first step and first layer; ``None`` where it is no run by
+            itself: no selection is recorded, it says no step, or it is one rank of several.
     """
 
     fault: str = ""
     ready: bool = False
-    step: int | None = None
-    rank: int | None = None
+    run: tuple[str | None, int, int | None] | None = None
 
 
 @st.cache_data(max_entries=4 * CHECKED, show_spinner=False)
@@ -86,7 +86,9 @@ def _look(path: str, stamp: tuple[int, int], _entry: Entry) -> Look:
             if not len(capture):
                 return Look()
             call = capture.call(capture.call_of(0))
-            return Look(ready=call.k is not None, step=call.step, rank=call.rank)
+            alone = capture.info.recorded and call.rank is None
+            run = (call.model, call.step, call.layer) if alone and call.step is not None else None
+            return Look(ready=call.k is not None, run=run)
     except CaptureError as error:
         return Look(str(local(error, _entry)))
 
