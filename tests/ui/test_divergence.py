@@ -92,7 +92,11 @@ def test_with_nothing_chosen_it_says_what_to_do_and_offers_what_lies_together(pa
     test = page()
     assert not test.exception
     assert "Choose two or more runs of the same prompt at temperature 0" in texts(test)
-    assert [button.label.replace("\\", "") for button in test.button] == ["dumps: a, lossy, order, tie, ulp"]
+    assert [button.label.replace("\\", "") for button in test.button] == [
+        "dumps: a, lossy, order, tie, ulp",
+        "samples/greedy-ties: exact, order-1, order-2",
+        "samples/greedy-values: exact, order-1, order-2",
+    ]
     offered = test.multiselect(key="runs").options
     assert "dumps/a.safetensors" in offered
     assert "dumps/tp/  (3 files)" in offered
