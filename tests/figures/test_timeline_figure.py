@@ -13,9 +13,10 @@ import workbench as wb
 from tests.diverging import LAYERS, STEPS, capture, lossy, make_run, one_ulp, other_order, other_tie, unrecorded
 from workbench.analysis.divergence.states import STATES
 from workbench.analysis.divergence.tokens import TokenState, TokenStep
+from workbench.figures import laid as module
 from workbench.figures import palette
-from workbench.figures import timeline as module
-from workbench.figures.timeline import GRAVITY, UNKNOWN, Timeline, timeline, timeline_figure, token_mark, token_text
+from workbench.figures.laid import GRAVITY, UNKNOWN
+from workbench.figures.timeline import Timeline, timeline, timeline_figure, token_mark, token_text
 from workbench.runs.divergence import Comparison, Place, Point
 
 AT = (2, 1)
