@@ -82,7 +82,7 @@ def test_tokens_are_told(cli: Cli, runs: Callable[..., str]) -> None:
     assert result.exit_code == 1
     assert "Tokens: 1 of 2 part" in result.stdout
     assert "the two tie exactly" in " ".join(result.stdout.split())
-    assert "Tokens: 2 steps, none parts." in cli("diverge", a, a).stdout
+    assert "Tokens: none of 2 parts." in cli("diverge", a, a).stdout
 
 
 def test_several_runs_folders_and_ranks(cli: Cli, runs: Callable[..., str]) -> None:

@@ -124,7 +124,8 @@ def _print(found: Divergence, points: int) -> None:
         else:
             headline, *more = sentences(one)
             say(headline, "bold")
-            say(" ".join(more))
+            if more:
+                say(" ".join(more))
         if several and one is not earliest:
             say(one.finding)
         say("")
@@ -191,7 +192,7 @@ def _verdict(verdict: str, missing: int) -> str:
 
 def _print_detail(one: Comparison, detail: Detail) -> None:
     from workbench.analysis.divergence.inputs import describe
-    from workbench.runs.divergence_words import place
+    from workbench.runs.divergence_words import outside_words, place
 
     point = detail.point
     say(f"The first point, {place(point)}: {point.state}", "bold")
@@ -204,7 +205,9 @@ def _print_detail(one: Comparison, detail: Detail) -> None:
     if found is None:
         say("")
         return
-    for side, judged in (("a", found.a), ("b", found.b)):
+    if detail.outside is not None:
+        lines([outside_words(*detail.outside)])
+    for side, judged in (("a", found.a), ("b", found.b)) if detail.outside is None else ():
         lines([f"{side} is {judged.verdict}: {judged.missing} of {judged.of} missing"])
     slots, cut = counted(found.slots, "slot differs", "slots differ"), NONE if found.cut is None else score(found.cut)
     lines([f"{slots}, the first is {found.first_slot}; the cut is {cut}"])
@@ -234,7 +237,8 @@ def _print_tokens(one: Comparison, most: int) -> None:
         return
     parting = [token for token in one.tokens if token.parts]
     if not parting:
-        say(f"Tokens: {counted(len(one.tokens), 'step')}, none parts.")
+        compared = sum(token.state != "not comparable" for token in one.tokens)
+        say(f"Tokens: none of {compared} parts." if compared else "Tokens: none is recorded on both sides.")
         return
     say(f"Tokens: {len(parting)} of {len(one.tokens)} part", "bold")
     lines(f"{token_place(token)}: {token_words(one, token)}" for token in parting[:most])

@@ -16,6 +16,7 @@ import torch
 from workbench.analysis.divergence.alignment import Event, Key
 from workbench.capture import Call, Capture, Row, Token, open_capture
 from workbench.capture.folders import capture_files
+from workbench.capture.row import held
 from workbench.capture.values import brief, described, path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.words import listed
@@ -23,7 +24,7 @@ from workbench.words import listed
 Source: TypeAlias = str | bytes | os.PathLike[str] | Capture
 Given: TypeAlias = Source | Sequence[Source]
 Opener: TypeAlias = Callable[[Path], Capture]
-OPEN = 32  # files kept open at once
+OPEN = 8  # files that a run keeps open at once
 ABOUT = ("release", "device", "model", "rows", "width", "stride", "next_n", "max_seq_len")
 
 
@@ -81,6 +82,7 @@ class CapturedRun:
             with self._reading(number) as capture:
                 ranks.append(self._scan(number, capture))
         self._ranks_of_files = ranks
+        self.close()  # of many runs each is read in its turn
 
     def __len__(self) -> int:
         return len(self.events)
@@ -126,9 +128,8 @@ class CapturedRun:
             return self._open[number]
         assert file.path is not None
         capture = self._opener(file.path)
-        status = file.path.stat()
-        stamp = (status.st_size, status.st_mtime_ns)
-        if file.stamp not in (None, stamp):
+        stamp = _stamp(file.path)
+        if stamp is None or file.stamp not in (None, stamp):
             capture.close()
             raise CaptureError("the file was changed meanwhile; compare again", file=file.label)
         file.stamp = stamp
@@ -168,6 +169,11 @@ class CapturedRun:
         """The first valid cell of an event's row, without its scores."""
         with self._reading(event.file) as capture:
             return capture.start_of(event.row)
+
+    def held(self, event: Event) -> int:
+        """How many valid scores an event's row has: its length, or fewer where that leaves the row."""
+        with self._reading(event.file) as capture:
+            return held(int(capture.lengths[event.row]), capture.start_of(event.row), capture.width_of(event.row))
 
     def dtype(self, event: Event) -> str:
         """The dtype of an event's scores; the row is read only where its file holds several."""
@@ -241,6 +247,15 @@ def _files(source: Source, labels: Callable[[Path], str]) -> list[_File]:
     except (OSError, ValueError):
         is_folder = False  # opening it says why
     return [_File(labels(file), path=file) for file in (capture_files(path) if is_folder else [path])]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What tells that a file was changed; ``None`` if it is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def _told(call: Call) -> tuple[Key, int | None, tuple[tuple[str, object], ...]]:

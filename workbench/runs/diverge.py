@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
 from workbench.analysis.divergence.alignment import Aligned, Event, align
 from workbench.analysis.divergence.inputs import What
+from workbench.analysis.divergence.pairing import pair
 from workbench.analysis.divergence.selections import Judged, judged
 from workbench.analysis.divergence.states import State
 from workbench.analysis.divergence.tokens import NEAR_ULPS, TokenStep, token_step
 from workbench.analysis.reference import reference
 from workbench.analysis.repeatability import Kind, compare
-from workbench.capture import open_capture
+from workbench.capture import Token, open_capture
+from workbench.capture.row import digest_of
 from workbench.errors import UsageError
 from workbench.runs.captured import CapturedRun, Given, Opener
 from workbench.runs.divergence import Comparison, Divergence, Place, Point
@@ -62,27 +64,40 @@ def diverge(
             done += 1
             if progress is not None:
                 progress(done)
-    first, *others = compared
-    names = tuple(run.name for run in compared)
-    return Divergence(names, tuple(_comparison(first, other, ranks, near_ulps, points) for other in others))
+        run.close()
+    first, *others = zip(compared, _names(compared), strict=True)
+    found = []
+    for other in others:
+        found.append(_comparison(first, other, ranks, near_ulps, points))
+        other[0].close()
+    return Divergence((first[1], *(name for _, name in others)), tuple(found))
 
 
-def _comparison(a: CapturedRun, b: CapturedRun, ranks: bool, near_ulps: int, progress: Points | None) -> Comparison:
+def _names(runs: Sequence[CapturedRun]) -> list[str]:
+    """The names of runs, numbered where two have the same."""
+    count = Counter(run.name for run in runs)
+    return [run.name if count[run.name] == 1 else f"{run.name} (run {at})" for at, run in enumerate(runs, 1)]
+
+
+def _comparison(
+    first: tuple[CapturedRun, str], other: tuple[CapturedRun, str], ranks: bool, near_ulps: int, progress: Points | None
+) -> Comparison:
+    (a, name_a), (b, name_b) = first, other
     content = [lambda at, run=run: _content(run, run.events[at]) for run in (a, b)]
-    aligned = align(a.events, b.events, content[0], content[1], (a.name, b.name), ranks=ranks)
+    aligned = align(a.events, b.events, content[0], content[1], (name_a, name_b), ranks=ranks)
     events = tuple(
         (None if one.a is None else a.events[one.a], None if one.b is None else b.events[one.b])
         for one in aligned.pairs
     )
     compared: list[Point] = []
-    for one, pair in zip(aligned.pairs, events, strict=True):
-        compared.append(_point(a, b, one, *pair))
+    for one, both in zip(aligned.pairs, events, strict=True):
+        compared.append(_point(a, b, one, *both))
         if progress is not None:
             progress(len(compared), len(events))
     points = tuple(compared)
-    tokens, about_tokens = _tokens(a, b, aligned.requests, near_ulps)
+    tokens, about_tokens = _tokens(a, b, (name_a, name_b), aligned.requests, near_ulps)
     notes = [*aligned.notes, *_differing(points, events), *about_tokens]
-    found = Comparison(a.name, b.name, points, tuple(tokens), tuple(notes), (a, b), events)
+    found = Comparison(name_a, name_b, points, tuple(tokens), tuple(notes), (a, b), events)
     return found if found.first is None else replace(found, detail=found.look(found.first))
 
 
@@ -100,7 +115,7 @@ def _point(run_a: CapturedRun, run_b: CapturedRun, aligned: Aligned, a: Event | 
         rank=aligned.key.rank,
         op=aligned.key.op,
         row=event.place,
-        occurrence=aligned.occurrence,
+        occurrence=aligned.occurrence if (aligned.key.step, aligned.key.layer) == event.key[1:3] else 0,
         state="duplicate" if aligned.duplicate else "missing" if b is None else "extra",
         reordered=aligned.reordered,
         a=None if a is None else Place(run_a.label(a), a.row, a.call),
@@ -111,15 +126,19 @@ def _point(run_a: CapturedRun, run_b: CapturedRun, aligned: Aligned, a: Event | 
     state: State
     what = _changed_input(run_a, run_b, a, b)
     sides: tuple[Judged | None, Judged | None] = (None, None)
+    outside = False
     if what is not None:
         state = "input differs"
     else:
         state, sides = _compared(run_a, run_b, a, b)
+        outside = run_a.length(a) != run_a.held(a)
         if state == "same" and aligned.reordered:
             state = "reordered"
     theirs = dict(b.about)
     differing = tuple(name for name, value in a.about if value != theirs[name])
-    return replace(point, state=state, what=what, judged_a=sides[0], judged_b=sides[1], differing=differing)
+    return replace(
+        point, state=state, what=what, judged_a=sides[0], judged_b=sides[1], differing=differing, outside=outside
+    )
 
 
 def _changed_input(run_a: CapturedRun, run_b: CapturedRun, a: Event, b: Event) -> What | None:
@@ -133,13 +152,18 @@ def _changed_input(run_a: CapturedRun, run_b: CapturedRun, a: Event, b: Event) -
         return "dtype"
     if run_a.length(a) != run_b.length(b):
         return "length"
-    return "start" if run_a.start(a) != run_b.start(b) else "scores"
+    if run_a.start(a) != run_b.start(b):
+        return "start"
+    return "width" if run_a.held(a) != run_b.held(b) else "scores"
 
 
 def _compared(
     run_a: CapturedRun, run_b: CapturedRun, a: Event, b: Event
 ) -> tuple[State, tuple[Judged | None, Judged | None]]:
-    """The state of two selections of the same input, and each side's verdict where values or ties vary."""
+    """The state of two selections of the same input, and each side's verdict where values or ties vary.
+
+    Of a row that its length leaves the capture does not hold all that an op may have read: nothing judges it.
+    """
     mine, theirs = run_a.indices(a), run_b.indices(b)
     if mine is None or theirs is None:
         return "not comparable", (None, None)
@@ -149,8 +173,11 @@ def _compared(
     if torch.equal(mine.sort().values, theirs.sort().values):  # without a look at the scores
         return "order varies", (None, None)
     row = run_a.row(a)
-    scores, exact = row.valid.cpu(), reference(row, run_a.winners(a)).indices.cpu()
+    scores = row.valid.cpu()
     kind: Kind = compare(scores, mine, theirs)
+    if row.outside:
+        return kind, (None, None)
+    exact = reference(row, run_a.winners(a)).indices.cpu()
     return kind, (judged(scores, exact, mine), judged(scores, exact, theirs))
 
 
@@ -167,19 +194,39 @@ def _differing(points: tuple[Point, ...], events: tuple[tuple[Event | None, Even
 
 
 def _tokens(
-    a: CapturedRun, b: CapturedRun, requests: dict[str | None, str | None], near_ulps: int
+    a: CapturedRun, b: CapturedRun, names: tuple[str, str], requests: dict[str | None, str | None], near_ulps: int
 ) -> tuple[list[TokenStep], list[str]]:
-    """The tokens of both runs, by step; those of one step in the order of the files."""
+    """The tokens of both runs, by step; those of one step by their logits, then in the order of the files."""
     theirs = {(requests.get(request, request), step): places for (request, step), places in b.tokens.items()}
     if bool(a.tokens) != bool(b.tokens):
-        return [], [f"only {(a if a.tokens else b).name} holds tokens, so none are compared"]
+        return [], [f"only {names[0 if a.tokens else 1]} holds tokens, so none are compared"]
     found: list[TokenStep] = []
+    moved = 0
     for request, step in sorted({*a.tokens, *theirs}, key=lambda key: (key[1], key[0] or "")):
         one, other = a.tokens.get((request, step), []), theirs.get((request, step), [])
-        for place in range(max(len(one), len(other))):
-            token_a = a.token(one[place]) if place < len(one) else None
-            token_b = b.token(other[place]) if place < len(other) else None
+        for at_a, at_b in _token_pairs(a, b, one, other):
+            token_a = None if at_a is None else a.token(one[at_a])
+            token_b = None if at_b is None else b.token(other[at_b])
+            place = at_a if at_a is not None else at_b or 0
+            moved += None not in (at_a, at_b) and at_a != at_b and len(one) == len(other)
             found.append(token_step(token_a, token_b, request=request, place=place, near_ulps=near_ulps))
+    if moved:
+        told = f"{moved} of {len(found)} tokens stand at another place in their step"
+        return found, [f"{told}; they are aligned by their logits"]
     if a.shares_tokens and not found:
         return found, ["tokens are not compared: they stand in a file that holds several ranks"]
     return found, []
+
+
+def _token_pairs(
+    a: CapturedRun, b: CapturedRun, mine: list[tuple[int, int]], theirs: list[tuple[int, int]]
+) -> list[tuple[int | None, int | None]]:
+    """Which tokens of one step go together, by place. A token without logits names no request: order alone tells."""
+    if max(len(mine), len(theirs)) < 2:
+        return pair(mine[:1] and [None], theirs[:1] and [None])
+    contents = [[_token_content(run.token(at)) for at in where] for run, where in ((a, mine), (b, theirs))]
+    return pair(*contents)
+
+
+def _token_content(token: Token) -> Hashable:
+    return None if token.logits is None else (token.token, digest_of(token.logits, 0, token.logits.numel()))

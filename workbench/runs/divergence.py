@@ -43,6 +43,8 @@ class Point:
         a, b: where it is stored, ``None`` where a run does not have it.
         judged_a, judged_b: each side against the exact reference, where values or ties vary.
         differing: what else the runs do not have in common about the call, as its release.
+        outside: whether inputs are the same as far as they were captured, but the length leaves the row: an op may have
+            read what the capture does not hold.
     """
 
     request: str | None
@@ -60,20 +62,32 @@ class Point:
     judged_a: Judged | None = None
     judged_b: Judged | None = None
     differing: tuple[str, ...] = ()
+    outside: bool = False
 
     @property
     def parts(self) -> bool:
         """Whether the runs part here."""
         return parts(self.state)
 
+    @property
+    def accuses(self) -> bool:
+        """Whether the selector is at fault here, whatever happened before."""
+        return STATES[self.state].accuses and not self.outside
+
 
 @dataclass(frozen=True)
 class Detail:
-    """One point in full: what its inputs differ in, or else how its selections do; ``None`` where neither applies."""
+    """One point in full: what its inputs differ in, or else how its selections do; ``None`` where neither applies.
+
+    Attributes:
+        outside: the length, and the cells of the row from its start on, where the same length leaves both rows. The
+            verdicts of the selections are then of what was captured alone.
+    """
 
     point: Point
     inputs: InputDifference | None = None
     selections: SelectionDifference | None = None
+    outside: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +196,8 @@ def look(point: Point, a: Row | None, b: Row | None) -> Detail:
     if inputs is not None or a.indices is None or b.indices is None:
         return Detail(point, inputs)
     exact, scores = reference(a, winners(a)).indices.cpu(), a.valid.cpu()
-    return Detail(point, None, selection_difference(scores, exact, a.indices.cpu(), b.indices.cpu()))
+    found = selection_difference(scores, exact, a.indices.cpu(), b.indices.cpu())
+    return Detail(point, None, found, (a.length, a.scores.numel() - a.start) if a.outside else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +274,7 @@ def _when(comparison: Comparison) -> tuple[bool, float, float, int]:
 
 
 _NAMED = ("request", "step", "layer", "rank", "op", "row", "occurrence")
-_STATED = ("state", "what", "reordered")
+_STATED = ("state", "what", "reordered", "outside")
 COLUMNS = (
     "run",
     *_NAMED,

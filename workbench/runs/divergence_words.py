@@ -6,7 +6,7 @@ from workbench.analysis.divergence.inputs import describe, number
 from workbench.analysis.divergence.selections import Judged, SelectionDifference
 from workbench.analysis.divergence.states import STATES
 from workbench.analysis.divergence.tokens import TokenStep
-from workbench.runs.divergence import Comparison, Divergence, Point
+from workbench.runs.divergence import Comparison, Detail, Divergence, Point
 from workbench.words import listed
 
 
@@ -47,12 +47,14 @@ def sentences(comparison: Comparison) -> list[str]:
     if token is not None and not token_leads:
         said.append(f"At {token_place(token)}, {token_words(comparison, token)}.")
     elif comparison.tokens and token is None and comparison.parts:
-        said.append(f"All {len(comparison.tokens)} tokens are the same.")
+        said.append(f"{_of_tokens(comparison)}.")
     flip = comparison.first_flip
     if flip is not None and flip is not token:
         said.append(f"The tokens themselves differ first at {token_place(flip)}: {token_words(comparison, flip)}.")
     elif flip is None and token is not None and token.state == "logits differ":
-        said.append(f"None of {len(comparison.tokens)} captured tokens differs.")
+        known = sum(None not in (one.token_a, one.token_b) for one in comparison.tokens)
+        if known:
+            said.append(f"None of {known} captured tokens differs.")
     return [*said, *(f"Note: {note}." for note in comparison.notes)]
 
 
@@ -76,15 +78,29 @@ def token_place(token: TokenStep) -> str:
 def _together(comparison: Comparison) -> str:
     counts, total = comparison.counts, len(comparison.points)
     open_ = counts["not comparable"]
+    every = "the one point" if total == 1 else f"all {total} points"
     if open_ == total:
-        said = f"the inputs of all {total} points are bit-identical, and no selection is recorded on both sides"
+        said = f"the inputs of {every} are bit-identical, and no selection is recorded on both sides"
     elif open_:
         said = f"{counts['same']} of {total} points are the same; of {open_} a selection is not recorded on both sides"
     else:
-        said = f"all {total} points are the same"
-    same = sum(token.state == "same" for token in comparison.tokens)
-    tokens = f", and so are {same} of {len(comparison.tokens)} tokens" if comparison.tokens else ""
+        said = f"{every} {'is' if total == 1 else 'are'} the same"
+    tokens = f". {_of_tokens(comparison)}" if comparison.tokens else ""
     return f"{comparison.b} does not part from {comparison.a}: {said}{tokens}."
+
+
+def _of_tokens(comparison: Comparison) -> str:
+    """How many tokens are the same, where none part."""
+    total = len(comparison.tokens)
+    same = sum(token.state == "same" for token in comparison.tokens)
+    if not same:
+        return f"Of {total} token{'' if total == 1 else 's'} nothing is recorded on both sides"
+    if same == total:
+        return "The one token is the same" if total == 1 else f"All {total} tokens are the same"
+    return (
+        f"{same} of {total} tokens {'is' if same == 1 else 'are'} the same; of {total - same} neither a token nor "
+        "logits are recorded on both sides"
+    )
 
 
 def _parting(comparison: Comparison, first: Point, lead: str) -> list[str]:
@@ -94,7 +110,7 @@ def _parting(comparison: Comparison, first: Point, lead: str) -> list[str]:
         what = describe(detail.inputs) if detail is not None and detail.inputs is not None else first.what
         return [f"{lead}the selector is not accused, for its input differs: {what}.", upstream(comparison, first)]
     if detail is not None and detail.selections is not None and detail.selections.kind != "same":
-        return [lead + _selections(comparison, first, detail.selections)]
+        return [lead + _selections(comparison, detail, detail.selections)]
     owner = comparison.a if first.b is None else comparison.b
     if first.state == "reordered":
         return [f"{lead}the input and the selection are the same, but the runs have them in another order."]
@@ -134,26 +150,55 @@ def upstream(comparison: Comparison, point: Point) -> str:
             f"Look upstream: it is the first captured layer of step {point.step}, fed by the token chosen before{told} "
             "and by what earlier steps left in the cache."
         )
-    return "Look upstream: nothing was captured before it; the prompt, the weights or the layers below differ."
+    return (
+        "Look upstream: nothing was captured before it; compare the prompt, the weights and what the layers below "
+        "put out."
+    )
 
 
-def _selections(comparison: Comparison, point: Point, found: SelectionDifference) -> str:
+def outside_words(length: int, cells: int) -> str:
+    """Why a row that its length leaves judges nobody."""
+    return (
+        f"length {length} leaves the row, of which the capture has {cells} cell{'' if cells == 1 else 's'}: what an op "
+        "reads or returns there cannot be told from it, so neither side is judged and the selector is not accused"
+    )
+
+
+KINDS = {
+    "values vary": "the selections hold different values",
+    "ties vary": "the selections hold the same values from other indices",
+    "order varies": "the selections hold the same indices in another order",
+}
+
+
+def _selections(comparison: Comparison, detail: Detail, found: SelectionDifference) -> str:
     count = len(found.held)
+    if detail.outside is not None:
+        return (
+            f"on input that is bit-identical as far as it was captured, {KINDS[found.kind]}; but "
+            f"{outside_words(*detail.outside)}."
+        )
+    if not count and found.kind in ("values vary", "ties vary"):
+        return (
+            "on bit-identical input the selections hold the same indices, but differ in slots that repeat one or hold "
+            f"no index of the row: {comparison.a} {_lost(found.a)}, {comparison.b} {_lost(found.b)}."
+        ) + (_accused(comparison, found) if found.kind == "values vary" else "")
     if found.kind == "values vary":
         return (
             "on bit-identical input the selections hold different values: "
-            f"{comparison.a} {_lost(found.a)}, {comparison.b} {_lost(found.b)}. The selector is at fault in "
-            f"{_guilty(comparison, found)}: its input was the same."
+            f"{comparison.a} {_lost(found.a)}, {comparison.b} {_lost(found.b)}."
+            f"{_accused(comparison, found)}{_of_nan(found)}"
         )
     if found.kind == "ties vary":
         return (
             f"on bit-identical input the selections hold the same values, but {count} indices differ between equal "
-            f"scores ({_scores(found)}). No value is lost to the other run; which members of a tie are taken is not "
-            f"the same from run to run.{_both_lose(comparison, found)}"
+            f"scores ({_scores(found)}). No value is lost to the other run, but they hold other members "
+            f"of a tie.{_both_lose(comparison, found)}"
         )
-    of = found.a.of
+    whole = "invalid" not in (found.a.verdict, found.b.verdict)
+    indices = f"{found.a.of} indices" if whole else "indices"
     return (
-        f"on bit-identical input the selections hold the same {of} indices in another order ({found.slots} slots "
+        f"on bit-identical input the selections hold the same {indices} in another order ({found.slots} slots "
         f"differ, the first is {found.first_slot}). No value is lost to the other run, but what sums over them in that "
         f"order can change in its low bits.{_both_lose(comparison, found)}"
     )
@@ -166,13 +211,24 @@ def _scores(found: SelectionDifference) -> str:
 
 def _lost(side: Judged) -> str:
     if side.verdict == "invalid":
-        return f"returned invalid slots and lacks {side.missing} of {side.of}"
+        return f"returned invalid slots and lacks {side.missing or 'none'} of {side.of} winners"
     return f"lost {side.missing or 'none'} of {side.of} winners"
 
 
-def _guilty(comparison: Comparison, found: SelectionDifference) -> str:
+def _of_nan(found: SelectionDifference) -> str:
+    if not found.nan:
+        return ""
+    one = found.nan == 1
+    return (
+        f" {found.nan} of {found.length} scores {'is' if one else 'are'} NaN, which the reference puts above +inf: a "
+        f"selector that leaves NaN out lacks {'it' if one else 'them'}."
+    )
+
+
+def _accused(comparison: Comparison, found: SelectionDifference) -> str:
     guilty = [name for name, side in ((comparison.a, found.a), (comparison.b, found.b)) if side.lossy]
-    return "both runs" if len(guilty) > 1 else guilty[0] if guilty else "one of them"
+    who = "both runs" if len(guilty) > 1 else guilty[0] if guilty else "one of them"
+    return f" The selector is at fault in {who}: its input was the same."
 
 
 def _both_lose(comparison: Comparison, found: SelectionDifference) -> str:
@@ -186,19 +242,13 @@ def _others(comparison: Comparison) -> list[str]:
     if not comparison.parts or not comparison.points:
         return []
     counts = [f"{count} {state}" for state, count in comparison.counts.items() if count]
-    sentences = [f"Of {len(comparison.points)} points: {', '.join(counts)}."]
-    for state, facts in STATES.items():
-        point = comparison.first_of(state)
-        if facts.accuses and point is not None and point is not comparison.first:
-            lossy = [
-                name
-                for name, side in ((comparison.a, point.judged_a), (comparison.b, point.judged_b))
-                if side is not None and side.lossy
-            ]
-            sentences.append(
-                f"The selector is at fault too, first at {place(point)}: on bit-identical input, "
-                f"{listed(lossy)} lost winners."
-            )
+    total = len(comparison.points)
+    sentences = [f"Of {total} point{'' if total == 1 else 's'}: {', '.join(counts)}."]
+    point = next((point for point in comparison.points if point.accuses), None)
+    if point is not None and point is not comparison.first:
+        sides = ((comparison.a, point.judged_a), (comparison.b, point.judged_b))
+        lossy = [f"{name} {_lost(side)}" for name, side in sides if side is not None and side.lossy]
+        sentences.append(f"The selector is at fault, first at {place(point)}: on bit-identical input, {listed(lossy)}.")
     return sentences
 
 
@@ -209,33 +259,54 @@ def token_words(comparison: Comparison, token: TokenStep) -> str:
     if token.state == "not comparable":
         return "neither a token nor logits are recorded on both sides"
     if token.state == "same":
-        logits = {True: " from bit-identical logits", None: ""}.get(token.identical, "")
-        return f"both runs have token {token.token_a}{logits}"
+        if token.token_a is None or token.token_a != token.token_b:
+            return "the logits are bit-identical, and a token is not recorded on both sides"
+        return f"both runs have token {token.token_a}{' from bit-identical logits' if token.identical else ''}"
     if token.state == "logits differ":
-        chosen = "" if token.token_a is None else f", though both runs have token {token.token_a}"
+        both = token.token_a is not None and token.token_a == token.token_b
+        chosen = f", though both runs have token {token.token_a}" if both else ""
         margins = [margin for margin in (token.a, token.b) if margin is not None and margin.ulps is not None]
         least = min(margins, key=lambda margin: margin.ulps or 0, default=None)
-        told = "" if least is None else f"; the two best lie {least.ulps} ULPs apart ({number(least.margin)})"
-        return f"the logits are not bit-identical{chosen}{told}"
+        if least is None or token.dtype is None:
+            return f"{_kinds(token) or 'the logits are not bit-identical'}{chosen}"
+        apart = f"{_ulps(least.ulps or 0, token)} apart ({number(least.margin)})"
+        return f"{_kinds(token) or 'the logits are not bit-identical'}{chosen}; the two best lie at least {apart}"
     return f"token {token.token_a} against {token.token_b}: {_flip(comparison, token)}"
 
 
 def _flip(comparison: Comparison, token: TokenStep) -> str:
     logits = {
         True: "the logits are bit-identical",
-        False: "the logits differ",
+        False: _kinds(token) or "the logits differ",
         None: "logits are not recorded on both sides",
     }[token.identical]
     names = {"a": comparison.a, "b": comparison.b}
     greedy = listed(names[side] for side in token.not_greedy)
     if greedy:
         return f"{logits}, and the token of {greedy} is not the best one there: not a greedy choice"
-    if token.cause is None:
-        return f"{logits}, so nothing tells how close the choice was" if token.identical is None else logits
+    if token.flip_ulps is None or token.flip_margin is None:
+        either = any(dtype is not None for dtype in token.dtypes)
+        nan = ", and one of the two is NaN" if token.dtype is not None and either else ""
+        return f"{logits}{nan}, so nothing tells how close the choice was"
     moved = "" if not token.moved else f"; between the runs they moved by up to {number(token.moved)}"
     if token.cause == "tie":
         return f"{logits}, and the two tie exactly: how ties are broken decides{moved}"
-    ulps = f"{token.flip_ulps} ULP{'' if token.flip_ulps == 1 else 's'}"
+    ulps = f"{_ulps(token.flip_ulps, token)} ({number(token.flip_margin)})"
     if token.cause == "near-tie":
         return f"{logits}, and the two lie at most {ulps} apart: a near-tie, which low bits turn over{moved}"
+    if token.cause is None:
+        far = f"up to {ulps} apart across zero, where ULPs do not tell how close the choice was"
+        return f"{logits}, and the two lie {far}{moved}"
     return f"{logits}, and the two lie up to {ulps} apart: no near-tie explains it{moved}"
+
+
+def _ulps(count: int, token: TokenStep) -> str:
+    return f"{count} ULP{'' if count == 1 else 's'} of {token.dtype}"
+
+
+def _kinds(token: TokenStep) -> str:
+    """That the logits of both sides are of other kinds, in words; empty if they are of one."""
+    for name, (one, other) in (("dtypes", token.dtypes), ("vocabularies", token.vocabularies)):
+        if one != other and one is not None and other is not None:
+            return f"the logits are of other {name}, {one} against {other}"
+    return ""

@@ -11,7 +11,7 @@ import torch
 from workbench.capture.row import Row
 from workbench.numeric.keys import bit_patterns, ulp_keys
 
-What = Literal["k", "dtype", "length", "start", "scores"]
+What = Literal["k", "dtype", "length", "start", "width", "scores"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class InputDifference:
     """What two inputs of a selector differ in.
 
     Attributes:
-        what: the first thing that differs, in the order k, dtype, length, start, scores.
+        what: the first thing that differs, in the order k, dtype, length, start, width, scores; the width counts only
+            where a length that leaves its row makes it the number of valid cells.
         a, b: its values, for all but the scores. also: what else differs.
         scores: of the cells that both rows have; ``None`` where these are the same.
     """
@@ -75,6 +76,8 @@ def input_difference(a: Row, b: Row) -> InputDifference | None:
         "length": (a.length, b.length),
         "start": (a.start, b.start),
     }
+    if (a.length, a.start) == (b.length, b.start) and a.valid.numel() != b.valid.numel():
+        sides["width"] = (a.scores.numel(), b.scores.numel())
     scores = score_difference(a.valid, b.valid)
     found: list[What] = [what for what, (one, other) in sides.items() if one != other]
     if scores is not None:

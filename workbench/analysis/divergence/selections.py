@@ -49,6 +49,7 @@ class SelectionDifference:
         slots: places at which they hold another index. first_slot: the first of them, ``None`` if there is none.
         cut: the k-th best score, ``None`` for an empty row.
         held: the indices that one side alone holds, best score first, smaller index first.
+        length, nan: how many scores are valid, and how many of them are NaN.
     """
 
     kind: Kind
@@ -58,6 +59,8 @@ class SelectionDifference:
     first_slot: int | None
     cut: float | None
     held: tuple[Held, ...]
+    length: int
+    nan: int
 
 
 def judged(scores: torch.Tensor, exact: torch.Tensor, indices: torch.Tensor) -> Judged:
@@ -99,6 +102,8 @@ def selection_difference(
         first_slot=first,
         cut=cut,
         held=tuple(held for _, _, held in sorted(entries, key=lambda entry: entry[:2])),
+        length=scores.numel(),
+        nan=int(scores.isnan().sum()),
     )
 
 

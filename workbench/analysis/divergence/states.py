@@ -39,7 +39,7 @@ STATES: dict[State, StateFacts] = {
     "values vary": StateFacts(
         "the same input, but the selections hold different values: one side or both lost winners", accuses=True
     ),
-    "ties vary": StateFacts("the same input and the same values, from other members of a tie at the cut"),
+    "ties vary": StateFacts("the same input and the same values, from other members of a tie"),
     "order varies": StateFacts("the same input and the same indices in another order"),
     "missing": StateFacts("only the first run has this call, or this row of the call"),
     "extra": StateFacts("only the other run has this call, or this row of the call"),

@@ -10,6 +10,7 @@ import torch
 
 from workbench.analysis.diff import score_gap
 from workbench.capture import Token
+from workbench.capture.row import SCORE_DTYPES
 from workbench.numeric.keys import bit_patterns, ulp_keys, value_keys
 
 NEAR_ULPS = 4  # a margin that a few roundings of the last layer can turn over
@@ -48,10 +49,13 @@ class TokenStep:
         identical: whether the logits are bit-identical, ``None`` where one side has none.
         a, b: the two best logits of each side, ``None`` without logits.
         flip_ulps: where the tokens differ, the values of the dtype between the two tokens' logits, on the side where
-            that is most; ``None`` where no side has logits, or one is NaN.
+            that is most; ``None`` where no side has logits, one is NaN, or the sides differ in dtype.
+        flip_margin: the difference of those two logits.
         moved: where the tokens differ, by how much the logits of the two moved between the runs, the greater one.
-        cause: where the tokens differ, ``tie`` (flip_ulps is 0), ``near-tie`` (at most ``near_ulps``) or ``clear``.
+        cause: where the tokens differ, ``tie`` (flip_ulps is 0), ``near-tie`` (at most ``near_ulps``) or ``clear``;
+            ``None`` too where the logits lie farther apart on both sides of zero: there ULPs count every small number.
         not_greedy: the sides whose recorded token is not among the best logits.
+        dtypes, vocabularies: of the logits of each side, ``None`` where it has none.
     """
 
     request: str | None
@@ -67,6 +71,15 @@ class TokenStep:
     moved: float | None = None
     cause: Literal["tie", "near-tie", "clear"] | None = None
     not_greedy: tuple[Literal["a", "b"], ...] = ()
+    flip_margin: float | None = None
+    dtypes: tuple[str | None, str | None] = (None, None)
+    vocabularies: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def dtype(self) -> str | None:
+        """Of all logits that there are; ``None`` without any, or where the sides differ."""
+        found = {dtype for dtype in self.dtypes if dtype is not None}
+        return found.pop() if len(found) == 1 else None
 
     @property
     def parts(self) -> bool:
@@ -115,7 +128,8 @@ def token_step(
     identical = _identical(a.logits, b.logits)
     known = token_a is not None and token_b is not None
     flipped = known and token_a != token_b
-    flip = _flip(a, b, token_a, token_b) if flipped and token_a is not None and token_b is not None else None
+    flip = _flip(a, b, token_a, token_b) if token_a is not None and token_b is not None and flipped else None
+    ulps, margin, across = (None, None, False) if flip is None else flip
     if flipped:
         state = "token differs"
     elif identical is False:
@@ -132,10 +146,13 @@ def token_step(
         identical,
         margin_a,
         margin_b,
-        flip_ulps=flip,
+        flip_ulps=ulps,
+        flip_margin=margin,
         moved=_moved(a, b, (token_a, token_b)) if flipped else None,
-        cause=None if flip is None else "tie" if flip == 0 else "near-tie" if flip <= near_ulps else "clear",
+        cause=_cause(ulps, across, near_ulps),
         not_greedy=tuple(name for name, side in (("a", a), ("b", b)) if _not_greedy(side)),  # type: ignore[misc]
+        dtypes=(_dtype(a), _dtype(b)),
+        vocabularies=(_vocabulary(a), _vocabulary(b)),
     )
 
 
@@ -158,16 +175,34 @@ def _identical(a: torch.Tensor | None, b: torch.Tensor | None) -> bool | None:
     return a.dtype == b.dtype and torch.equal(bit_patterns(a), bit_patterns(b.to(a.device)))
 
 
-def _flip(a: Token, b: Token, one: int, other: int) -> int | None:
-    """ULPs between the logits of two tokens, on the side where they are farther apart."""
-    distances = [
-        _ulps(side.logits, one, other)
-        for side in (a, b)
-        if side.logits is not None and max(one, other) < side.logits.numel()
-    ]
-    if not distances or None in distances:
+def _dtype(token: Token) -> str | None:
+    return None if token.logits is None else SCORE_DTYPES[token.logits.dtype]
+
+
+def _vocabulary(token: Token) -> int | None:
+    return None if token.logits is None else token.logits.numel()
+
+
+def _cause(ulps: int | None, across: bool, near_ulps: int) -> Literal["tie", "near-tie", "clear"] | None:
+    if ulps is None:
         return None
-    return max(distance for distance in distances if distance is not None)
+    if ulps <= near_ulps:
+        return "tie" if ulps == 0 else "near-tie"
+    return None if across else "clear"
+
+
+def _flip(a: Token, b: Token, one: int, other: int) -> tuple[int, float, bool] | None:
+    """How far the logits of two tokens lie apart, on the side where that is most: ULPs, difference, across zero."""
+    sides = [side.logits for side in (a, b) if side.logits is not None and max(one, other) < side.logits.numel()]
+    if len({logits.dtype for logits in sides}) != 1:  # none, or ULPs that are not the same
+        return None
+    found = []
+    for logits in sides:
+        ulps, first, second = _ulps(logits, one, other), float(logits[one]), float(logits[other])
+        if ulps is None:
+            return None
+        found.append((ulps, abs(score_gap(first, second)), min(first, second) < 0 < max(first, second)))
+    return max(found)
 
 
 def _moved(a: Token, b: Token, tokens: tuple[int | None, int | None]) -> float | None:
