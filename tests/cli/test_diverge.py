@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,23 @@ def test_tokens_are_told(cli: Cli, runs: Callable[..., str]) -> None:
     assert "Tokens: 1 of 2 part" in result.stdout
     assert "the two tie exactly" in " ".join(result.stdout.split())
     assert "Tokens: none of 2 parts." in cli("diverge", a, a).stdout
+
+
+def test_a_length_that_leaves_the_row_is_shown_without_verdicts(
+    cli: Cli, cli_json: CliJson, runs: Callable[..., str]
+) -> None:
+    def reaching(change: Change | None) -> Change:
+        return lambda row: replace(row if change is None else change(row), length=row.length + 5)
+
+    a, b = runs("a", reaching(None)), runs("b", reaching(lossy))
+    shown = cli("diverge", a, b)
+    assert shown.exit_code == 1
+    assert all(len(line) <= 100 for line in shown.stdout.splitlines())
+    assert " ".join(shown.stdout.split()).count("so neither side is judged") == 2
+    assert "missing" not in shown.stdout
+    (found,) = cli_json("diverge", a, b)[1]["comparisons"]
+    assert (found["points"][0]["outside"], found["points"][0]["judged_a"]) == (True, None)
+    assert found["first"]["outside"] == [71, 66]
 
 
 def test_several_runs_folders_and_ranks(cli: Cli, runs: Callable[..., str]) -> None:

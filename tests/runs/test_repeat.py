@@ -142,6 +142,36 @@ def test_recorded_calls_stand_beside_the_models_where_there_are_some() -> None:
     assert bare.refused == "the capture holds no recorded selection"
 
 
+def test_recorded_selections_of_another_k_are_not_judged_by_it() -> None:
+    row = make_row(1, 1)
+    for k in (7, 9):
+        line = only(wb.repeat(row, engine="recorded", among=[row, lossy(row)], k=k))
+        assert line.refused == f"the recorded selection has 8 slots, k is {k}"
+
+
+def test_a_row_counts_once_however_it_is_given() -> None:
+    calls = wb.Capture.from_rows([make_row(1, 1), other_order(make_row(1, 1))], "calls")
+    for among in (calls, list(calls), [calls[1], calls[0]]):
+        line = only(wb.repeat(calls[0], engine="recorded", among=among))
+        assert line.repeatability is not None
+        assert line.repeatability.calls == 2
+    twin = wb.Capture.from_rows([lossy(make_row(1, 1)), make_row(1, 2)], "calls")  # another file of that name
+    for among in (twin, list(twin)):
+        line = only(wb.repeat(calls[0], engine="recorded", among=among))
+        assert line.repeatability is not None
+        assert (line.repeatability.calls, line.repeatability.kind) == (2, "values vary")
+
+
+def test_one_is_one_and_a_promise_is_no_measurement() -> None:
+    row = make_row(1, 1)
+    sentence = only(wb.repeat(row, engine="recorded", among=[row, other_order(row)])).sentence
+    assert (
+        "order varies (2 orders, 1 set of indices, 1 of values; 0 indices come and go, 8 are always held)" in sentence
+    )
+    kept = only(wb.repeat(row, 5, paths="sglang.deep_select")).sentence
+    assert kept.startswith("5 calls of sglang.deep_select (stock): same, as the path promises.")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

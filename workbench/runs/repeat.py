@@ -68,9 +68,13 @@ class Repeated:
         if found is None:
             return f"{self.name} was not called: {self.refused}."
         text = f"{found.calls} calls of {self.name}: {found.kind}"
+        if self.engine == MODEL and _keeps_order(self.path, self.variant):
+            text += ", as the path promises"
         if found.kind != "same":
-            counts = [f"{found.orders} orders", f"{found.sets} sets of indices", f"{found.values} of values"]
-            text += f" ({', '.join(counts)}; {len(found.members)} indices come and go, {found.steady} are always held)"
+            orders, sets, moving = found.orders, found.sets, len(found.members)
+            counts = f"{orders} order{_s(orders)}, {sets} set{_s(sets)} of indices, {found.values} of values"
+            come = "1 index comes and goes" if moving == 1 else f"{moving} indices come and go"
+            text += f" ({counts}; {come}, {found.steady} {'is' if found.steady == 1 else 'are'} always held)"
         lost = self.verdicts.get("lossy", 0) + self.verdicts.get("invalid", 0)
         if not lost:
             return f"{text}. No call lost a winner."
@@ -78,6 +82,10 @@ class Repeated:
         span = str(most) if least == most else f"{least} to {most}"
         what = "lost winners or returned invalid slots"
         return f"{text}. {lost} of {found.calls} calls {what}: {span} of {self.of} missing."
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +238,9 @@ def _keeps_order(path: str | None, variant: str | None) -> bool:
 def _recorded(case: Case, among: Iterable[Row] | Capture) -> Repeated:
     if case.row.indices is None:
         return Repeated(None, None, RECORDED, refused="the capture holds no recorded selection")
+    slots = case.row.indices.numel()
+    if slots != case.k:  # as the recorded engine says it
+        return Repeated(None, None, RECORDED, refused=f"the recorded selection has {slots} slots, k is {case.k}")
     calls = _Calls(case)
     for indices in _selections(case, among):
         verdict = judge(case.row.valid, case.exact.indices, indices)
@@ -247,15 +258,36 @@ def _selections(case: Case, among: Iterable[Row] | Capture) -> Iterator[torch.Te
     slots, device = row.indices.numel(), row.indices.device
     yield row.indices
     if not isinstance(among, Capture):
-        for other in among:
+        others = list(among)
+        itself_at = _place_of(row, others)
+        for number, other in enumerate(others):
             held = other.indices
-            if other is not row and held is not None and held.numel() == slots and other.digest == digest:
+            if number != itself_at and held is not None and held.numel() == slots and other.digest == digest:
                 yield held.to(device)
         return
     for number in torch.nonzero(among.lengths == row.length).flatten().tolist():
-        itself = among.name == row.capture and number == row.index
-        if itself or among.slots_of(number) != slots or among.digest_of(number) != digest:
+        if among.slots_of(number) != slots or among.digest_of(number) != digest:
             continue
         indices = among.indices_of(number)
         assert indices is not None
+        if (among.name, number) == (row.capture, row.index) and _agree(indices, row.indices):
+            continue
         yield indices.to(device)
+
+
+def _place_of(row: Row, among: list[Row]) -> int | None:
+    """Where a row stands among others: as the same object, else as one that was read again from the same place."""
+    for number, other in enumerate(among):
+        if other is row:
+            return number
+    if not row.capture:
+        return None
+    for number, other in enumerate(among):
+        if (other.capture, other.index) == (row.capture, row.index) and _agree(other.indices, row.indices):
+            return number
+    return None
+
+
+def _agree(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    """Whether two recorded selections are one: captures of one name need not be the same file."""
+    return one is not None and other is not None and torch.equal(one.cpu(), other.cpu())
