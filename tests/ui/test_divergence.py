@@ -154,6 +154,17 @@ def wb_finding(test: AppTest) -> str:
     return comparing.diverge(*opened).finding
 
 
+def test_a_row_that_its_length_leaves_is_shown_without_verdicts(page: Open, runs: Path) -> None:
+    for name, change in (("whole", replace), ("other", lossy)):
+        save(runs / f"{name}.safetensors", make_run(AT, lambda row, change=change: replace(change(row), length=99)))
+    test = page(*files("whole", "other"))
+    assert not test.exception
+    assert "neither side is judged and the selector is not accused" in texts(test)
+    labels = [metric.label for metric in test.metric]
+    assert "Slots that differ" in labels
+    assert not any(label.startswith("Verdict") for label in labels)
+
+
 def test_who_holds_what_stands_side_by_side(page: Open) -> None:
     test = page(*files("a", "lossy"))
     a, b = [one.value for one in test.dataframe if "gap" in one.value]

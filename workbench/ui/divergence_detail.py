@@ -15,7 +15,7 @@ from workbench.errors import WorkbenchError
 from workbench.figures.timeline import Timeline
 from workbench.figures.words import count, plural, value
 from workbench.runs.divergence import Comparison, Point
-from workbench.runs.divergence_words import place, upstream
+from workbench.runs.divergence_words import outside_words, place, upstream
 from workbench.ui import inspector, state
 from workbench.ui.common import error_box, figures_row, score_texts
 from workbench.ui.divergence_runs import Chosen, Looked
@@ -36,16 +36,16 @@ def show_point(
     except WorkbenchError as error:
         error_box(error)
         return
-    said = STATES[point.state].meaning
+    detail = looked.detail
+    said = STATES[point.state].meaning if detail.outside is None else outside_words(*detail.outside)
     st.markdown(state.plain(f"{said[:1].upper()}{said[1:]}."))
     if point.reordered and point.state != "reordered":
         st.caption("The runs have it at different places in their order, too.")
     _links(one, point, looked, chosen.files)
-    detail = looked.detail
     if detail.inputs is not None:
         _inputs(one, point, detail.inputs)
     if detail.selections is not None:
-        _selections(one, detail.selections)
+        _selections(one, detail.selections, judges=detail.outside is None)
     if point.differing:
         st.caption(state.plain(f"The calls differ in {', '.join(point.differing)}."))
 
@@ -114,12 +114,15 @@ def _inputs(one: Comparison, point: Point, found: InputDifference) -> None:
         st.caption(f"Of these cells {', '.join(told)}.")
 
 
-def _selections(one: Comparison, found: SelectionDifference) -> None:
+def _selections(one: Comparison, found: SelectionDifference, *, judges: bool) -> None:
     cut = "–" if found.cut is None else value(found.cut, 9)
+    verdicts = [
+        (f"Verdict {side}", _verdict(judged), f"{count(judged.missing)} of {count(judged.of)} winners are missing")
+        for side, judged in (("a", found.a), ("b", found.b))
+    ]
     figures_row(
         [
-            ("Verdict a", _verdict(found.a), f"{count(found.a.missing)} of {count(found.a.of)} winners are missing"),
-            ("Verdict b", _verdict(found.b), f"{count(found.b.missing)} of {count(found.b.of)} winners are missing"),
+            *(verdicts if judges else []),
             ("Slots that differ", count(found.slots), "places at which they hold another index"),
             ("First slot", count(found.first_slot), "the first of them"),
             ("Cut", cut, "the k-th best score"),
