@@ -200,7 +200,7 @@ def test_what_an_engine_was_set_up_with_is_taken(cli: Cli) -> None:
     call = ("--device", "h200", "--k", 2048, "--length", 20000, "--rows", 8, "--width", 20480, "--stride", 20480)
     indexer = ("--op", "vllm.sparse_indexer_topk", "--release", "vllm==0.32.0", *call)
     assert "calls vllm.cooperative_topk" in cli("route", *indexer).stdout
-    assert "vllm.per_row (stock)" in cli("route", *indexer, "--backend", "per_row").stdout
+    assert "vllm.per_row (decode_radix)" in cli("route", *indexer, "--backend", "per_row").stdout
     refused = " ".join(cli("route", *indexer, "--backend", "deep_select").stdout.split())
     assert "refused: deep_select was asked for, and the engine raises: it needs compute capability 10" in refused
     dsa = ("--op", "sglang.dsa_topk_transform", "--release", "sglang==0.5.21", *call)

@@ -84,7 +84,12 @@ def _per_row(profile: RowProfile, path: Path, variant: Variant) -> Told:
     return Told(found, PADDED if found.most else "")
 
 
-PER_ROW_WAYS: dict[str, Way] = {"per_row_compared": "compared", "per_row_radix": "radix", "per_row_split": "split"}
+PER_ROW_WAYS: dict[str, Way] = {
+    "per_row_prefill": "compared",
+    "per_row_prefill_radix": "radix",
+    "per_row_radix": "radix",
+    "per_row_split": "split",
+}
 
 OUTLOOKS: dict[str, Callable[[RowProfile, Path, Variant], Told]] = {
     "identity": _identity,

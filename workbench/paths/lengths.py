@@ -131,12 +131,13 @@ READINGS: dict[str, tuple[Reading, Reading]] = {
     },
 }
 READINGS_BY_MODEL: dict[str, tuple[Reading, Reading]] = {
-    "per_row_prefill": (
+    model: (
         Reading(
             "harm", "an end before its start, which is not checked: -1 is written in front of the row's output", True
         ),
         READS_ON,
-    ),
+    )
+    for model in ("per_row_prefill", "per_row_prefill_radix")
 }
 
 

@@ -38,7 +38,6 @@ NEGATIVE_LENGTH = _fault(
 
 # vllm.per_row. Decode calls choose by the padded width how the last candidates are sorted.
 RADIX_FROM, SPLIT_FROM = 12288, 200000
-_COMPARED = "per_row_compared"
 _PER_ROW = Variant(
     "stock",
     False,
@@ -69,14 +68,14 @@ PER_ROW = (
         name="prefill",
         lossless=True,
         note="the first 12288 rows of a prefill call: the last candidates are always sorted by comparing",
-        model=_COMPARED,
+        model="per_row_prefill",
     ),
     replace(
         _PER_ROW,
         name="prefill_radix",
         evidence=Evidence.READ,
         note="rows of a prefill call from number 12288 on: the last candidates are always sorted by radix",
-        model="per_row_radix",
+        model="per_row_prefill_radix",
     ),
 )
 

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 
 from workbench.numeric.histogram import half_histogram, locate
-from workbench.numeric.keys import KEY_BITS, ordered_keys
+from workbench.numeric.keys import KEY_BITS, ordered_keys, value_keys
 from workbench.paths.models.digits import parted, search_row
 from workbench.paths.models.tape import BY_INDEX, Made, Tape, binned
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
@@ -95,7 +95,7 @@ def split(path: Path, tape: Tape, k: int) -> Made:
     found, places = _select(path, inner, torch.arange(handed.scores.numel(), device=tape.scores.device), k, MERGE)
     origins = torch.where(places >= 0, handed.origins[places.clamp(min=0)], places)
     real = origins[origins >= 0]
-    garbage = _garbage(int((origins == GARBAGE).sum()), real, None)
+    garbage = _garbage(tape, k, int((origins == GARBAGE).sum()), real)
     return Made(torch.cat([real, garbage]), found.telemetry)
 
 
@@ -179,15 +179,17 @@ def _whole(path: Path, tape: Tape, k: int, sort: Sort) -> Made:
     found, taken = _select(path, tape, torch.arange(tape.length, device=tape.scores.device), k, sort)
     tape.scan(READS_A_STEP * (1 + len(found.passes)))
     real = taken[taken >= 0]
-    return Made(torch.cat([real, _garbage(k - real.numel(), real, FAR_OUTSIDE)]), found.telemetry)
+    garbage = _garbage(tape, k, k - real.numel(), real)
+    garbage[::2] = FAR_OUTSIDE
+    return Made(torch.cat([real, garbage]), found.telemetry)
 
 
-def _garbage(count: int, real: torch.Tensor, outside: int | None) -> torch.Tensor:
-    """So many slots of garbage: an index that is there already, every other one far outside the row if at all."""
-    slots = torch.full((count,), int(real[0]) if real.numel() else FAR_OUTSIDE, device=real.device)
-    if outside is not None:
-        slots[::2] = outside
-    return slots
+def _garbage(tape: Tape, k: int, count: int, real: torch.Tensor) -> torch.Tensor:
+    """So many slots of one index over and over: one that is there already, else a loser's."""
+    if not real.numel() and count:
+        keys = value_keys(tape.scores)
+        real = torch.nonzero(keys < torch.topk(keys, k, sorted=False).values.min()).flatten()
+    return torch.full((count,), int(real[0]) if real.numel() else FAR_OUTSIDE, device=tape.scores.device)
 
 
 def _select(path: Path, tape: Tape, among: torch.Tensor, k: int, sort: Sort) -> tuple[Last, torch.Tensor]:
