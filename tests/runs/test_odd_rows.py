@@ -58,7 +58,7 @@ LOST_TO_NAN = {
     f"float32: {NAN_TOP}; 16-bit: {NAN_SIGNED}": (0, 0),
     "kept": (0, 0),
     "ranks above +inf, whatever its sign": (0, 0),
-    "NaN counts in the top bin but is never collected: the row comes back short (described, not observed)": (1, 1),
+    "NaN counts in the top bin but is never collected; slots are filled up with their own positions": (1, 1),
     "counts as -inf (described, not observed)": (1, 1),
     "not observed": (0, 0),
 }
