@@ -62,10 +62,12 @@ def test_variants_read_the_length_as_their_path_does_unless_their_inside_is_unkn
     assert "not established" in does("vllm.filtered", -1, variant="v0.33.0")
 
 
-def test_the_prefill_variant_writes_in_front_of_its_output() -> None:
+def test_the_prefill_variants_write_in_front_of_their_output() -> None:
     path = get_path("vllm.per_row")
-    (variant,) = [one for one in path.variants if one.model in READINGS_BY_MODEL]
-    assert "-1 is written in front of the row's output (derived" in does(path.name, -1, variant=variant.name)
+    variants = [one.name for one in path.variants if one.model in READINGS_BY_MODEL]
+    assert sorted(variants) == ["prefill", "prefill_radix"]
+    for variant in variants:
+        assert "-1 is written in front of the row's output (derived" in does(path.name, -1, variant=variant)
 
 
 def test_every_reading_is_of_a_path_or_a_model_that_exists() -> None:
