@@ -11,6 +11,7 @@ import torch
 
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.survival import NOTHING_LOST, Outlook
+from workbench.numeric.histogram import LEAST_NUMBER
 from workbench.numeric.hypergeometric import all_survive, survivors
 from workbench.paths.models.per_row import (
     LOWEST,
@@ -34,8 +35,13 @@ def padded(profile: RowProfile, path: Path, way: Way) -> Outlook:
     Args:
         path: with the variant's own buffer. way: how the last candidates are sorted.
     """
+    assert path.key_bits is not None
+    # Bins above that of -inf hold no -FLT_MAX; the threshold is known already, and spares a pass over the row.
+    clear = profile.countable and profile.threshold(path.key_bits).bin > LEAST_NUMBER >> (16 - path.key_bits)
+    if way == "compared" or clear:
+        return NOTHING_LOST
     need = profile.k - int((profile.scores > LOWEST).sum())
-    if way == "compared" or need <= 0:
+    if need <= 0:
         return NOTHING_LOST
     if way == "radix":
         last = last_candidates(path, profile.scores, profile.k)
