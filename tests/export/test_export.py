@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,9 @@ import workbench as wb
 from tests.export.conftest import hot, row, run_pytest
 from workbench.capture import Call, Row
 from workbench.errors import CaptureError, UsageError
-from workbench.export import writing
-from workbench.export.fixture import Fixture, read_fixture
-from workbench.export.losing import Losing, calls_needed
+from workbench.export import publishing, writing
+from workbench.export.fixture import Fixture, calls_needed, read_fixture
+from workbench.export.losing import Losing
 from workbench.export.proof import prove, run_source
 from workbench.export.provenance import without_paths
 
@@ -263,7 +265,7 @@ def test_other_content_is_kept_unless_overwriting_is_allowed(broken: Row, tmp_pa
 def test_nothing_is_left_where_the_second_file_cannot_be_written(
     broken: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, made = writing.put_in_place, []
+    real, made = publishing.put_in_place, []
 
     def fail(*args: object, **more: object) -> object:
         if made:
@@ -271,8 +273,52 @@ def test_nothing_is_left_where_the_second_file_cannot_be_written(
         made.append(args)
         return real(*args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(writing, "put_in_place", fail)
+    monkeypatch.setattr(publishing, "put_in_place", fail)
     with pytest.raises(CaptureError, match="No space left"):
+        wb.export(broken, to=tmp_path / "out")
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("late", [False, True])
+def test_an_export_that_fails_while_it_replaces_files_puts_them_back(
+    at: int, late: bool, broken: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = wb.export(broken, to=tmp_path)
+    for file in done.files:
+        file.write_text(f"mine: {file.name}")
+    real, made = publishing.put_in_place, []
+
+    @contextlib.contextmanager
+    def fail(*args: object, **more: object) -> Iterator[Path]:
+        made.append(args)
+        if len(made) == at and not late:
+            raise OSError(28, "No space left on device")
+        with real(*args, **more) as temporary:  # type: ignore[arg-type]
+            yield temporary
+        if len(made) == at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(publishing, "put_in_place", fail)
+    with pytest.raises(KeyboardInterrupt if late else CaptureError):
+        wb.export(broken, to=tmp_path, overwrite=True)
+    assert files(tmp_path) == sorted(file.name for file in done.files)
+    assert all(file.read_text() == f"mine: {file.name}" for file in done.files)
+
+
+def test_an_export_interrupted_right_after_a_file_has_its_name_leaves_nothing(
+    broken: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = publishing.put_in_place
+
+    @contextlib.contextmanager
+    def interrupted(*args: object, **more: object) -> Iterator[Path]:
+        with real(*args, **more) as temporary:  # type: ignore[arg-type]
+            yield temporary
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(publishing, "put_in_place", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         wb.export(broken, to=tmp_path / "out")
     assert files(tmp_path) == []
 

@@ -81,7 +81,7 @@ def test_the_model_loses_so_much_under_the_kept_order(written: Path) -> None:
 def test_narrow_scores_keep_their_bits(dtype: torch.dtype, tmp_path: Path) -> None:
     scores = hot(30, width=301, dtype=dtype)
     scores[scores == -3] = -0.0
-    made = replace(fixture_of(row(hot(5000))), row=Row(scores, 301, call=wb.Call(k=100)), k=100)
+    made = replace(fixture_of(row(hot(5000))), row=Row(scores, 301, call=wb.Call(k=100)), k=100, missing=70)
     made = replace(made, digest=made.row.digest, expected=expected_values(scores, 100))
     write_fixture(tmp_path / "a.safetensors", made)
     read = read_fixture(tmp_path / "a.safetensors")
@@ -141,6 +141,13 @@ def test_no_path_and_no_request_is_kept(tmp_path: Path) -> None:
         ("vllm @ file:///home/alice/vllm", "vllm @ vllm"),
         ("models/alice/glm/", "glm"),
         ("built in '/home/alice/x y'", "built in 'x y'"),
+        ("C:\\Users\\Alice Smith\\glm", "glm"),
+        ("/home/alice smith/glm", "glm"),
+        ("/home/alice", ""),
+        ("HOME=/Users/alice", ""),
+        ("file:///home/alice/", ""),
+        ("~alice", ""),
+        ("alice@host:models/glm", "glm"),
         ("/", ""),
         ("", ""),
     ],
@@ -190,6 +197,9 @@ BAD_FIELDS = [
     ({"missing": -1}, "missing is not"),
     ({"start": 2**31}, "start is not"),
     ({"note": "hello"}, "holds more than"),
+    ({"p_clean": 0.99, "repeats": 1}, "repeats is 1, and a p_clean of 0.99 needs 1375"),
+    ({"risk": "certain", "p_clean": 0.5, "repeats": 20}, "the risk is certain, and p_clean 0.5"),
+    ({"missing": 2049}, "missing is 2049, and there are 2048 winners"),
 ]
 
 

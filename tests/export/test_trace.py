@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,71 @@ def test_workloads_gather_in_one_file(tmp_path: Path) -> None:
     assert len(traces) == 2
     assert len({trace["workload"]["uuid"] for trace in traces}) == 2
     assert read(tmp_path / "other")[0]["name"] == "topk_fp32_k512"
+
+
+def test_equal_rows_under_other_names_or_k_are_workloads_of_their_own(broken: Row, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        wb.export(broken, to=tmp_path, style="flashinfer-trace", name=name)
+    wb.export(broken.with_call(k=512), to=tmp_path / "512", style="flashinfer-trace", name="one")
+    traces = read(tmp_path)[1] + read(tmp_path / "512")[1]
+    assert len({trace["workload"]["uuid"] for trace in traces}) == 3
+
+
+def test_a_replaced_fixture_has_one_workload(broken: Row, tmp_path: Path) -> None:
+    wb.export(broken, to=tmp_path, style="flashinfer-trace", name="x")
+    wider = row(hot(5000, width=24_000))
+    with pytest.raises(wb.UsageError, match="there already"):
+        wb.export(wider, to=tmp_path, style="flashinfer-trace", name="x")
+    wb.export(wider, to=tmp_path, style="flashinfer-trace", name="x", overwrite=True)
+    (trace,) = read(tmp_path)[1]
+    assert trace["workload"]["axes"]["width"] == 24_000
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        '{"note": "a\u2028b\x85c"}\r\n\n{"deep": 1}\n',
+        "[" * 5000 + "\n",
+        '{"workload": 7}\nnull\n{"workload": []}\n',
+    ],
+)
+def test_lines_of_others_stay_byte_for_byte(there: str, broken: Row, tmp_path: Path) -> None:
+    lines = tmp_path / "workloads" / "topk" / "topk_fp32_k2048.jsonl"
+    lines.parent.mkdir(parents=True)
+    lines.write_bytes(there.encode())
+    wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    before = lines.read_bytes()
+    assert before.startswith(there.encode() + b'{"definition"')
+    wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    assert lines.read_bytes() == before
+
+
+def test_a_pipe_in_the_place_of_the_lines_is_refused(broken: Row, tmp_path: Path) -> None:
+    lines = tmp_path / "workloads" / "topk" / "topk_fp32_k2048.jsonl"
+    lines.parent.mkdir(parents=True)
+    os.mkfifo(lines)
+    with pytest.raises(wb.UsageError, match="pipe"):
+        wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    assert list(tmp_path.rglob("*.safetensors")) == []
+
+
+def test_exports_at_once_to_one_folder_keep_all_lines(tmp_path: Path) -> None:
+    wb.write(tmp_path / "rows.safetensors", [row(hot(5000 + 100 * at)) for at in range(4)])
+    command = [sys.executable, "-m", "workbench", "export", str(tmp_path / "rows.safetensors")]
+    command += ["--to", str(tmp_path / "set"), "--style", "flashinfer-trace", "--path", "vllm.histogram_256", "--row"]
+    running = [subprocess.Popen([*command, str(at)], stderr=subprocess.PIPE, text=True) for at in range(4)]
+    assert [(one.communicate()[1], one.returncode) for one in running] == [("", 0)] * 4
+    assert len(read(tmp_path / "set")[1]) == 4
+
+
+def test_a_refused_export_leaves_no_folders(broken: Row, tmp_path: Path) -> None:
+    definition = tmp_path / "definitions" / "topk" / "topk_fp32_k2048.json"
+    definition.parent.mkdir(parents=True)
+    definition.write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(wb.UsageError, match="there already"):
+        wb.export(broken, to=tmp_path, style="flashinfer-trace")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_lines_of_others_stay(broken: Row, tmp_path: Path) -> None:

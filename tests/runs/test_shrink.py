@@ -17,8 +17,7 @@ from workbench.analysis.shrinking.candidate import patterns
 from workbench.analysis.shrinking.fault import MOST_CLEAN
 from workbench.capture.row import Call, Row
 from workbench.errors import CaptureError, UsageError
-from workbench.export.fixture import MOST_CALLS
-from workbench.export.losing import calls_needed
+from workbench.export.fixture import MOST_CALLS, calls_needed
 from workbench.paths.catalog import find_paths
 from workbench.paths.routing import route
 from workbench.runs import saved as saved_module

@@ -57,6 +57,9 @@ def test_a_case_moves_to_a_device(case: TopkCase) -> None:
         lambda found: found.flip(0),
         lambda found: found.tolist(),
         lambda found: found.numpy().astype(np.int32),
+        lambda found: found.numpy().astype(np.uint32),
+        lambda found: found.numpy().astype(np.uint64),
+        lambda found: found.to(torch.uint16),
         lambda found: wb.Selection(found.int()),
     ],
 )
@@ -110,6 +113,12 @@ def test_slots_past_the_length_hold_minus_one() -> None:
     assert "past the row's length do not hold -1" in message([-1, -1, 1, 0], case)
 
 
+def test_an_unsigned_index_is_never_minus_one() -> None:
+    case = TopkCase("short", torch.tensor([3.0]), 2, torch.tensor([3.0]), "p", "stock", "certain", 1, wb.Call(k=2))
+    for dtype in (np.uint32, np.uint64):
+        assert "past the row's length do not hold -1" in message(np.array([0, np.iinfo(dtype).max], dtype), case)
+
+
 def test_nothing_at_all_is_a_loss_of_all(case: TopkCase) -> None:
     said = message([-1] * case.k, case)
     assert "2048 of 2048 winners are missing" in said
@@ -133,6 +142,11 @@ def test_narrow_scores_show_four_digits(dtype: torch.dtype) -> None:
         (lambda found: found.float(), TypeError),
         (lambda found: found > 0, TypeError),
         (lambda found: 7, ValueError),
+        (lambda found: None, TypeError),
+        (lambda found: object(), TypeError),
+        (lambda found: "7" * len(found), TypeError),
+        (lambda found: [*found.tolist()[:-1], 2**70], TypeError),
+        (lambda found: [found.tolist(), [1]], TypeError),
     ],
 )
 def test_what_is_no_selection_is_an_error_of_the_test(change: Any, error: type[Exception], case: TopkCase) -> None:

@@ -77,6 +77,26 @@ def test_a_folder_without_fixtures_is_an_error(name: str, message: str, folder: 
     assert code in (2, 4)
     assert message in said
     assert "Traceback" not in said
+    assert "plugin.py" not in said
+
+
+def test_the_settings_name_a_folder_from_where_they_stand(folder: Path) -> None:
+    (folder / "settings").mkdir()
+    (folder / "elsewhere").mkdir()
+    (folder / "settings" / "pytest.ini").write_text("[pytest]\ntopk_fixtures = ../rows/deep\n")
+    where = ("-c", "settings/pytest.ini", "--rootdir", "elsewhere/..")
+    code, said = run(folder, *where, "-k", "exact", "test_it.py")
+    assert code == 0
+    assert "1 passed" in said
+
+
+def test_files_of_an_export_in_progress_are_no_cases(folder: Path) -> None:
+    unfinished = folder / "rows" / ".workbench-export-0123456789ab"
+    unfinished.mkdir()
+    (folder / "rows" / "first.safetensors").rename(unfinished / "first.safetensors")
+    code, said = run(folder, "--topk-fixtures", "rows", "-k", "exact")
+    assert code == 0
+    assert "1 passed" in said
 
 
 def test_a_damaged_fixture_fails_its_test_in_one_line(folder: Path) -> None:

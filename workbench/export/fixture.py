@@ -13,6 +13,7 @@ user and no date.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,16 +27,18 @@ from workbench.capture.opening import open_capture
 from workbench.capture.row import Row
 from workbench.capture.source import TORCH_DTYPES, Source
 from workbench.capture.strictjson import strict_json
-from workbench.capture.values import shape_text
+from workbench.capture.values import shape_text, shown
 from workbench.capture.write import write_capture
 from workbench.errors import CaptureError, UsageError
 from workbench.numeric.select import exact_topk
 from workbench.paths.arrival import Arrival, Unit
 
 METADATA_KEY = "topk_fixture"
+STAGING = ".workbench-export-"  # how folders begin that hold files of an export in progress
 VERSION = 1
 EXPECTED = "expected"
 MOST_CALLS = 1000
+MISSED, MISSED_WORDS = 1e-6, "1e-6"  # the probability with which a test may miss a selector that loses
 _PATTERNS = {"float32": "int32", "bfloat16": "int16", "float16": "int16"}
 ORDERS = ("index", "reverse", "random")
 _NAME_LENGTH = 200
@@ -101,6 +104,16 @@ class Fixture:
     def name(self) -> str:
         """A file name without its ending, which follows from path, row and k."""
         return f"{self.path}-k{self.k}-n{self.row.length}-{self.digest.partition(':')[2][:8]}"
+
+
+def calls_needed(p_clean: float) -> float:
+    """Calls after which so many clean ones in a row are less likely than ``MISSED``; infinite where all are clean.
+
+    Assumes that every call has a uniformly random arrival order of its own.
+    """
+    if p_clean <= 0:
+        return 1
+    return math.inf if p_clean >= 1 else max(1, math.ceil(math.log(MISSED) / math.log(p_clean)))
 
 
 def canonical(values: torch.Tensor) -> torch.Tensor:
@@ -183,6 +196,12 @@ def _checked(capture: Capture, source: Source) -> Fixture:
         raise bad(f"it is {info.dtype} {shape_text(info.shape)}; {needed} is needed", EXPECTED)
     if not torch.equal(source.tensor(info).view(TORCH_DTYPES[info.dtype]), patterns(expected)):
         raise bad("these are not the k best values of the scores", EXPECTED)
+    if fields["risk"] == "certain" and fields["p_clean"]:
+        raise bad(f"the risk is certain, and p_clean {fields['p_clean']}")
+    if fields["repeats"] < (calls := calls_needed(fields["p_clean"])):
+        raise bad(f"repeats is {fields['repeats']}, and a p_clean of {fields['p_clean']} needs {calls:.0f}")
+    if fields["missing"] > expected.numel():
+        raise bad(f"missing is {fields['missing']}, and there are {expected.numel()} winners")
     order = Arrival(**fields.pop("order"))
     del fields["fixture_version"]
     return Fixture(row=row, k=row.k, expected=expected, order=order, **fields)
@@ -208,14 +227,17 @@ def _fields(text: str, file: str) -> dict[str, Any]:
 
 
 def fixture_files(folder: str | os.PathLike[str]) -> list[Path]:
-    """The safetensors files of a folder and those below it, by name.
+    """The safetensors files of a folder and those below it, by name; without those of an export in progress.
 
     Raises:
         UsageError: no such folder, or none in it.
     """
     if not Path(folder).is_dir():
-        raise UsageError(f"{folder}: no such folder of fixtures")
-    files = sorted(Path(folder).rglob("*.safetensors"))
+        raise UsageError(f"{shown(folder)}: no such folder of fixtures")
+    found = Path(folder).rglob("*.safetensors")
+    files = sorted(
+        file for file in found if not any(part.startswith(STAGING) for part in file.relative_to(folder).parts)
+    )
     if not files:
-        raise UsageError(f"{folder}: no fixtures (*.safetensors) in this folder; make one with workbench export")
+        raise UsageError(f"{shown(folder)}: no fixtures (*.safetensors) in this folder; make one with workbench export")
     return files

@@ -11,7 +11,7 @@ from workbench.analysis.verdict import Verdict, judge
 from workbench.engines.base import Task
 from workbench.engines.model import ModelEngine
 from workbench.errors import UsageError
-from workbench.export.fixture import MOST_CALLS
+from workbench.export.fixture import MOST_CALLS, calls_needed
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import get_path
 from workbench.paths.selection import UNWRITTEN, Selection
@@ -19,7 +19,6 @@ from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
 from workbench.words import listed
 
-MISSED, MISSED_WORDS = 1e-6, "1e-6"  # the probability with which a test may miss a selector that loses
 _DIGITS = 10**6  # p_clean is kept with six digits, rounded up, so that machines agree on it
 _TRIES = 64
 LOSES = ("invalid", "lossy")
@@ -58,16 +57,6 @@ class Losing:
         for variant in self.path.variants:
             if variant.lossless and not self.case.profile.nan and not _refusals(self.case, self.path, variant):
                 yield variant
-
-
-def calls_needed(p_clean: float) -> float:
-    """Calls after which so many clean ones in a row are less likely than ``MISSED``; infinite where all are clean.
-
-    Assumes that every call has a uniformly random arrival order of its own.
-    """
-    if p_clean <= 0:
-        return 1
-    return math.inf if p_clean >= 1 else max(1, math.ceil(math.log(MISSED) / math.log(p_clean)))
 
 
 def chosen_path(case: Case, path: str | None, variant: str | None) -> tuple[Path, Variant]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from string import Template
 
 from workbench.errors import UsageError
-from workbench.export.fixture import Fixture
+from workbench.export.fixture import MISSED_WORDS, Fixture
 from workbench.export.launch import Launch
-from workbench.export.losing import MISSED_WORDS, Losing
+from workbench.export.losing import Losing
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _WIDTH = 85

@@ -68,7 +68,7 @@ def workload(fixture: Fixture, blob: str) -> str:
     content = {
         "definition": definition_name(fixture),
         "workload": {
-            "uuid": workload_id(fixture),
+            "uuid": workload_id(fixture, blob),
             "axes": {"rows": 1, "width": fixture.row.length},
             "inputs": tensors,
         },
@@ -78,6 +78,15 @@ def workload(fixture: Fixture, blob: str) -> str:
     return json.dumps(content) + "\n"
 
 
-def workload_id(fixture: Fixture) -> str:
-    """A UUID that follows from the fixture's name, and so from path, row and k."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{fixture.path} {fixture.variant} {fixture.digest}"))
+def workload_id(fixture: Fixture, blob: str) -> str:
+    """A UUID that follows from the fixture's path in the set, which names the definition, and its scores."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{blob} {fixture.digest}"))
+
+
+def is_workload_of(line: bytes, blob: str) -> bool:
+    """Whether a line of a file of workloads is one whose scores are those of a fixture, with no result."""
+    try:
+        held = json.loads(line)
+        return held["solution"] is None and held["workload"]["inputs"]["scores"]["path"] == blob
+    except (ValueError, TypeError, LookupError, RecursionError):  # a line of another kind
+        return False

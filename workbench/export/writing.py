@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import filecmp
 import os
 import re
-import secrets
 import shlex
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,22 +13,22 @@ import torch
 
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Row
-from workbench.capture.values import path_text, shown
-from workbench.errors import CaptureError, UsageError
+from workbench.capture.values import shown
+from workbench.errors import UsageError
 from workbench.export import trace
 from workbench.export.fixture import Fixture, expected_values, write_fixture
 from workbench.export.launch import chosen_op, find_launch
 from workbench.export.losing import LOSES, Losing, chosen_path, losing
 from workbench.export.proof import Selector, prove, run_source
 from workbench.export.provenance import anonymous
+from workbench.export.publishing import CURE, alone, publish, staged
 from workbench.export.render import CALLABLE, reason, render_op, render_pytest, slug
 from workbench.paths.selection import UNWRITTEN
 from workbench.runs.case import Case
-from workbench.targets import check_target, put_in_place
+from workbench.targets import check_target
 from workbench.words import listed
 
 STYLES = ("pytest", "vllm", "sglang", "flashinfer-trace")
-_CURE = "allow overwriting (--overwrite)"
 _ENDING = ".safetensors"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
 
@@ -108,17 +104,20 @@ def export_row(
     plan = (
         _trace(loss, fixture, stem) if style == "flashinfer-trace" else _test(loss, fixture, stem, style, op, selector)
     )
-    with _folder(to) as (folder, staging):
+    with staged(to) as (folder, staging):
         fixture_at = staging / plan.fixture
         fixture_at.parent.mkdir(parents=True, exist_ok=True)
         write_fixture(fixture_at, fixture, source)
         for file, text in plan.texts.items():
             (staging / file).parent.mkdir(parents=True, exist_ok=True)
-            before = _lines_there(folder / file, text) if file in plan.lines else ""
-            (staging / file).write_text(before + text, encoding="utf-8", newline="\n")
+            (staging / file).write_text(text, encoding="utf-8", newline="\n")
         proved = plan.prove(staging)
         files = [plan.fixture, *plan.texts]
-        unchanged = _publish(staging, folder, files, overwrite, plan.lines)
+        with alone(folder):
+            for file in plan.lines:
+                gathered = _with_lines_there(folder / file, plan.texts[file], plan.fixture, overwrite)
+                (staging / file).write_bytes(gathered)
+            unchanged = publish(staging, folder, files, overwrite, plan.lines)
     return Exported(
         files=tuple(folder / file for file in files),
         unchanged=tuple(folder / file for file in unchanged),
@@ -198,58 +197,29 @@ def _trace(loss: Losing, fixture: Fixture, stem: str) -> _Plan:
     return _Plan(blob, texts, proved, lines=(lines,))
 
 
-@contextlib.contextmanager
-def _folder(to: str | os.PathLike[str]) -> Iterator[tuple[Path, Path]]:
-    """The folder, made where it is not there, and one within it for files that are not finished."""
-    folder = Path(path_text(to))
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
-    staging = folder / f".workbench-export-{secrets.token_hex(6)}"
-    try:
-        staging.mkdir(parents=True)
-        yield folder, staging
-    except OSError as error:
-        raise CaptureError(f"cannot be written: {error.strerror or error}", file=shown(folder)) from None
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        with contextlib.suppress(OSError):  # those that are not empty stay
-            for one in made:
-                one.rmdir()
+def _with_lines_there(target: Path, line: str, blob: str, overwrite: bool) -> bytes:
+    """The lines of a file, byte for byte, and at their end this one, in place of one on the same fixture.
 
+    Args:
+        blob: the fixture's path in the line.
 
-def _lines_there(target: Path, line: str) -> str:
-    """The lines of a file besides this one, which it may hold already."""
-    if not target.exists():
-        return ""
+    Raises:
+        UsageError: no file of lines, or one with another line on the same fixture, which is not to be replaced.
+    """
+    name = shown(target)
+    if not os.path.lexists(target):
+        return line.encode()
+    check_target(target, name, overwrite=True, cure=CURE)
+    there = target.read_bytes()
     try:
-        there = target.read_text(encoding="utf-8")
+        there.decode()
     except ValueError:
-        raise UsageError(f"{shown(target)}: not a file of JSON lines; choose another folder") from None
-    kept = [one for one in there.splitlines(keepends=True) if one.strip() and one.rstrip("\n") != line.rstrip("\n")]
-    return "".join(one if one.endswith("\n") else f"{one}\n" for one in kept)
-
-
-def _publish(staging: Path, folder: Path, files: list[str], overwrite: bool, lines: tuple[str, ...]) -> list[str]:
-    """Give all files their names, or none; those that are there with the same content stay."""
-    unchanged = [file for file in files if _same(staging / file, folder / file)]
-    due = [file for file in files if file not in unchanged]
-    for file in due:
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        check_target(folder / file, shown(folder / file), overwrite=overwrite or file in lines, cure=_CURE)
-    made: list[Path] = []
-    try:
-        for file in due:
-            new = not (folder / file).exists()
-            replaces = overwrite or file in lines
-            with put_in_place(folder / file, shown(folder / file), overwrite=replaces, cure=_CURE) as empty:
-                (staging / file).replace(empty)
-            if new:
-                made.append(folder / file)
-    except BaseException:
-        for target in made:
-            target.unlink(missing_ok=True)
-        raise
-    return unchanged
-
-
-def _same(one: Path, other: Path) -> bool:
-    return other.is_file() and filecmp.cmp(one, other, shallow=False)
+        raise UsageError(f"{name}: not a file of JSON lines; choose another folder") from None
+    lines = there.split(b"\n")
+    if line.encode().rstrip() in (one.rstrip() for one in lines):
+        return there
+    kept = [one for one in lines if not trace.is_workload_of(one, blob)]
+    if len(kept) < len(lines) and not overwrite:
+        raise UsageError(f"{name}: another workload of {blob} is there already; choose another name or {CURE}")
+    before = b"\n".join(kept)
+    return before + (b"\n" if before and not before.endswith(b"\n") else b"") + line.encode()

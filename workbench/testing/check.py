@@ -17,7 +17,8 @@ from workbench.testing.case import TopkCase
 from workbench.words import listed
 
 _SHOWN = 5
-_INTS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+_INTS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+_INT64 = 2**63 - 1
 
 
 def assert_topk(selection: Any, case: TopkCase) -> None:
@@ -46,12 +47,19 @@ def assert_topk(selection: Any, case: TopkCase) -> None:
 
 
 def _indices(selection: Any, k: int) -> torch.Tensor:
-    indices = torch.as_tensor(selection.indices if isinstance(selection, Selection) else selection)
+    try:
+        indices = torch.as_tensor(selection.indices if isinstance(selection, Selection) else selection)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"a selection holds integers, and this, {described(selection)}, is no tensor of them: {error}"
+        ) from None
     if indices.dtype not in _INTS:
         raise TypeError(f"a selection holds integers, not {indices.dtype}: give the indices, not the values")
     if indices.shape != (k,):
         raise ValueError(f"a selection is of shape [{k}], not {list(indices.shape)}: give one row of the output")
-    return indices.detach().cpu().to(torch.int64)
+    whole = indices.detach().cpu().to(torch.int64)
+    # What int64 cannot hold would turn negative, and the greatest of all into -1, which means an empty slot.
+    return whole.masked_fill(whole < 0, _INT64) if indices.dtype == torch.uint64 else whole
 
 
 def _told(

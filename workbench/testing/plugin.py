@@ -37,7 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     try:
         files = fixture_files(folder)
     except WorkbenchError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.Collector.CollectError(str(error)) from None  # pytest prints its text alone
     ids = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
     metafunc.parametrize(_FIXTURE, files, ids=ids, indirect=True)
 
@@ -59,4 +59,6 @@ def _folder(config: pytest.Config) -> Path | None:
     if given is not None:
         return config.invocation_params.dir / given
     setting: str = config.getini(_INI)
-    return config.rootpath / setting if setting else None
+    if not setting:
+        return None
+    return (config.rootpath if config.inipath is None else config.inipath.parent) / setting
