@@ -49,6 +49,15 @@ def test_the_list_names_every_distribution(cli: Cli, cli_json: CliJson) -> None:
     assert max(map(len, cli("make", "--list").stdout.splitlines())) <= 100
 
 
+def test_a_variant_without_a_path_is_refused(cli: Cli, tmp_path: Path) -> None:
+    target = tmp_path / "a.safetensors"
+    for variant in ("wide_rescan", "nonsense"):
+        result = cli("make", target, "--distribution", "random", "--length", 10, "--k", 2, "--variant", variant)
+        assert result.exit_code == 2
+        assert "variant" in result.stderr
+        assert not target.exists()
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -92,6 +92,17 @@ def test_sampled_peaks_are_all_that_the_sample_sees() -> None:
     assert int((row > 7).sum()) == 4096
 
 
+@pytest.mark.parametrize(
+    ("name", "longest"), [("ascending", 2**24 + 1), ("descending", 2**24 + 1), ("over_fp16", 2**24 - 65535)]
+)
+def test_integers_that_float32_would_round_are_refused(name: str, longest: int) -> None:
+    made = wb.make(name, length=longest, k=1)[0].scores
+    assert made.max() == 2**24
+    assert bool((made.diff().abs() == 1).all())
+    with pytest.raises(UsageError, match=f"{name} has rows of at most {longest} scores"):
+        wb.make(name, length=longest + 1, k=1)
+
+
 def test_a_call_says_what_the_row_is() -> None:
     row = wb.make("random", length=700, k=9, rows=2, call=wb.Call(op="vllm.persistent_topk"))[1]
     call = row.call

@@ -18,6 +18,8 @@ from workbench.words import listed
 ONE = 0x3F800000  # bit pattern of 1.0
 LOW_BITS = 0x3F900000  # of 1.125, with the ten lowest bits free
 FP16_OVERFLOW = 65520.0  # from here on a score rounds to +inf in fp16
+LEAST_OVER = 1 << 16  # the least of the integers of over_fp16
+WHOLE = 1 << 24  # float32 holds every integer up to it
 WINNERS = 100
 SAMPLE = 4096
 
@@ -28,13 +30,14 @@ class Distribution:
 
     Attributes:
         name: as it is asked for. summary: one sentence. source: the upstream test or report that uses it.
-        fill: (stream, length) to float32 [length].
+        fill: (stream, length) to float32 [length]. longest: scores a row may have; past them float32 would round.
     """
 
     name: str
     summary: str
     source: str
     fill: Callable[[Stream, int], np.ndarray]
+    longest: int = MAX_WIDTH
 
 
 def _some(random: Stream, length: int, count: int) -> np.ndarray:
@@ -106,14 +109,14 @@ def _around_fp16_max(random: Stream, length: int) -> np.ndarray:
 
 
 def _over_fp16(random: Stream, length: int) -> np.ndarray:
-    return (65536.0 + np.arange(length, dtype=np.float64)[::-1]).astype(np.float32)
+    return (LEAST_OVER + np.arange(length, dtype=np.float64)[::-1]).astype(np.float32)
 
 
 DISTRIBUTIONS: tuple[Distribution, ...] = (
     Distribution("random", "standard normal", "vLLM and SGLang kernel tests", normal),
     Distribution("10LSBits", "1.125 with ten random low bits: one coarse bin", "vLLM kernel tests", _ten_low_bits),
-    Distribution("ascending", "0, 1, 2, … along the row", "vLLM kernel tests", _ascending),
-    Distribution("descending", "…, 2, 1, 0 along the row", "vLLM kernel tests", _descending),
+    Distribution("ascending", "0, 1, 2, … along the row", "vLLM kernel tests", _ascending, WHOLE + 1),
+    Distribution("descending", "…, 2, 1, 0 along the row", "vLLM kernel tests", _descending, WHOLE + 1),
     Distribution("constant", "1.0 throughout", "vLLM and SGLang kernel tests", _constant),
     Distribution("many_ties", "ten levels from 0.0 to 0.9", "vLLM kernel tests", _many_ties),
     Distribution("small_differences", "1 + 1e-6 × standard normal", "vLLM kernel tests", _small_differences),
@@ -147,6 +150,7 @@ DISTRIBUTIONS: tuple[Distribution, ...] = (
         "descending integers to 65536: all +inf in fp16",
         "vllm-project/vllm#51782",
         _over_fp16,
+        WHOLE - LEAST_OVER + 1,
     ),
 )
 
@@ -173,6 +177,11 @@ def make_rows(
     """
     chosen = get_distribution(distribution)
     check_counts(length, k, rows)
+    if length > chosen.longest:
+        raise UsageError(
+            f"{distribution} has rows of at most {chosen.longest} scores: past them float32 cannot hold its integers, "
+            f"and length is {length}"
+        )
     made = (chosen.fill(stream(seed, row), length) for row in range(rows))
     return as_rows(made, k, rows, call)
 

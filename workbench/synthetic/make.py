@@ -12,6 +12,7 @@ from workbench.synthetic.adversarial import Recipe, make_adversarial
 from workbench.synthetic.distributions import make_rows
 from workbench.words import listed
 
+STOCK = "stock"
 USUAL_LENGTH, USUAL_K = 65536, 2048
 
 
@@ -19,7 +20,7 @@ def make(
     distribution: str | None = None,
     *,
     path: str | None = None,
-    variant: str = "stock",
+    variant: str = STOCK,
     length: int | None = None,
     k: int | None = None,
     rows: int = 1,
@@ -44,6 +45,8 @@ def make(
     if (distribution is None) == (path is None):
         raise UsageError("rows are made of a distribution or against a path: name one of the two")
     if path is None:
+        if variant != STOCK:
+            raise UsageError(f"variant {variant!r}: a variant is of a path, and a distribution has none")
         if recipe:
             raise UsageError(f"{listed(recipe)}: these shape the rows against a path, not those of a distribution")
         length = USUAL_LENGTH if length is None else length
