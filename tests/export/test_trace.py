@@ -16,8 +16,13 @@ from safetensors.torch import load_file
 
 import workbench as wb
 from tests.export.conftest import hot, row
+from workbench.analysis.verdict import judge
 from workbench.capture import Row
+from workbench.export.losing import losing, random_order
 from workbench.numeric.select import exact_topk
+from workbench.paths.catalog import get_path
+from workbench.paths.selection import UNWRITTEN
+from workbench.runs.case import Case
 
 
 def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -25,6 +30,18 @@ def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     (lines,) = (folder / "workloads" / "topk").glob("*.jsonl")
     assert definition.stem == lines.stem
     return json.loads(definition.read_text()), [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def test_a_row_that_one_call_may_miss_is_proved_by_as_many_as_it_needs(tmp_path: Path) -> None:
+    """Half of all orders lose one winner: the first random one does not."""
+    given = row(hot(4097))
+    case, path = Case(given), get_path("vllm.histogram_256")
+    loss = losing(case, path, path.variant("stock"))
+    first = loss.select(random_order(path, 0)).indices
+    assert judge(given.valid, case.exact.indices, first, UNWRITTEN).missing == 0
+    done = wb.export(given, to=tmp_path, style="flashinfer-trace")
+    assert done.repeats > 1
+    assert done.proved[-1] == "fails on the model of vllm.histogram_256 (stock)"
 
 
 def test_a_definition_and_a_workload_whose_scores_are_kept(broken: Row, tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from workbench.export.losing import Losing, random_order
 Selector = Callable[[], torch.Tensor]
 
 
-def prove(losing: Losing, test: Callable[[Selector], None]) -> tuple[str, ...]:
+def prove(losing: Losing, test: Callable[[Selector], None], runs: int = 1) -> tuple[str, ...]:
     """Run a test on exact selectors, which must pass, and on the lossy model, which must not.
 
     Args:
         test: runs on a selector that gives the indices [k] of one call; raises AssertionError where it fails.
+        runs: of the test on the lossy model, of which one must fail: more than one where the test makes a single call.
 
     Returns:
         What was run, in words.
@@ -36,7 +37,8 @@ def prove(losing: Losing, test: Callable[[Selector], None]) -> tuple[str, ...]:
         passed.append(name)
     calls = iter(range(losing.repeats))
     try:
-        test(lambda: losing.select(random_order(losing.path, next(calls))).indices)
+        for _ in range(runs):
+            test(lambda: losing.select(random_order(losing.path, next(calls))).indices)
     except AssertionError:
         return (*(f"passes on {name}" for name in passed), f"fails on the model of {losing.named}")
     raise UsageError(

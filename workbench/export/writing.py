@@ -192,7 +192,7 @@ def _trace(loss: Losing, fixture: Fixture, stem: str) -> _Plan:
             assert verdict.kind not in LOSES, f"{verdict.missing} missing"
 
         test(lambda: names["run"](row.scores[None], torch.tensor([row.length]))[0])  # type: ignore[operator]
-        return ("the definition's reference loses nothing", *prove(loss, test))
+        return ("the definition's reference loses nothing", *prove(loss, test, loss.repeats))
 
     return _Plan(blob, texts, proved, lines=(lines,))
 
