@@ -37,6 +37,11 @@ class Launch:
     start: int = 0
 
 
+def able_ops(path: Path, takes: tuple[str, ...]) -> list[str]:
+    """The ops that can send a row to a path, among those that a style can call."""
+    return [one.name for one in OPS if one.name in takes and path.name in one.reaches]
+
+
 def chosen_op(case: Case, path: Path, op: str | None, takes: tuple[str, ...]) -> str:
     """The op that a test calls: the one named, that of the capture, or the only one that reaches the path.
 
@@ -46,7 +51,7 @@ def chosen_op(case: Case, path: Path, op: str | None, takes: tuple[str, ...]) ->
     Raises:
         UsageError: there is none, or more than one.
     """
-    able = [one.name for one in OPS if one.name in takes and path.name in one.reaches]
+    able = able_ops(path, takes)
     named = op if op is not None else case.op if case.op in able else None
     if named is None and len(able) == 1:
         return able[0]
@@ -91,8 +96,8 @@ def find_launch(case: Case, path: Path, op: str) -> Launch:
     where = f"in {releases[0]}" if len(releases) == 1 else "in the known releases"
     where += f" on {devices[0]}" if len(devices) == 1 else " on the known devices"
     raise UsageError(
-        f"no call of {op} {where} that was tried sends this row to {path.name}; name another path (--path), give "
-        "--release, --device, --rows or --stride, or use the style pytest"
+        f"no call of {op} {where} that was tried sends this row to {path.name}; name another path, give another "
+        "release, device, rows or stride, or use the style pytest"
     )
 
 

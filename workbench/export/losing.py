@@ -25,6 +25,20 @@ LOSES = ("invalid", "lossy")
 
 
 @dataclass(frozen=True)
+class Calls:
+    """What it takes to see a row lose on a path.
+
+    Attributes:
+        risk: of the row there. p_clean: at most so likely does a random order lose nothing. repeats: calls that a test
+            makes, so that it misses a selector that loses with a probability below ``MISSED``.
+    """
+
+    risk: Risk
+    p_clean: float
+    repeats: int
+
+
+@dataclass(frozen=True)
 class Losing:
     """A row on a path that loses some of its winners.
 
@@ -85,6 +99,17 @@ def losing(case: Case, path: Path, variant: Variant) -> Losing:
     """What a test of a row on a path has to do.
 
     Raises:
+        UsageError: as for ``calls_of_a_test``, or the model loses nothing after all.
+    """
+    calls = calls_of_a_test(case, path, variant)
+    order, verdict = _losing_order(case, path, variant, calls.repeats)
+    return Losing(case, path, variant, calls.risk, calls.p_clean, calls.repeats, order, verdict)
+
+
+def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
+    """How often a test of a row on a path must call, from the risk alone: nothing is run.
+
+    Raises:
         UsageError: no test can catch a loss there; the message says why.
     """
     found = case.risk(path, variant)
@@ -114,8 +139,7 @@ def losing(case: Case, path: Path, variant: Variant) -> Losing:
             f"{named} loses too seldom on this row: {rare} (p_clean {found.p_clean:.9g}), and {MOST_CALLS} are the "
             "most; shrink the row first (workbench shrink), or choose one that is certain to lose"
         )
-    order, verdict = _losing_order(case, path, variant, int(calls), named)
-    return Losing(case, path, variant, found, p_clean, int(calls), order, verdict)
+    return Calls(found, p_clean, int(calls))
 
 
 def random_order(path: Path, seed: int) -> Arrival:
@@ -123,7 +147,7 @@ def random_order(path: Path, seed: int) -> Arrival:
     return Arrival("random", path.arrival_unit, seed)
 
 
-def _losing_order(case: Case, path: Path, variant: Variant, calls: int, named: str) -> tuple[Arrival, Verdict]:
+def _losing_order(case: Case, path: Path, variant: Variant, calls: int) -> tuple[Arrival, Verdict]:
     """The first order that loses: by position, which no random generator decides, else by seed."""
     unit = path.arrival_unit
     orders = [Arrival("index", unit), Arrival("reverse", unit)]
@@ -133,7 +157,8 @@ def _losing_order(case: Case, path: Path, variant: Variant, calls: int, named: s
         if verdict.kind in LOSES:
             return order, verdict
     raise UsageError(
-        f"the model of {named} lost nothing in {len(orders)} arrival orders, so that no test can be checked"
+        f"the model of {path.name} ({variant.name}) lost nothing in {len(orders)} arrival orders, so that no test can "
+        "be checked"
     )
 
 

@@ -83,23 +83,27 @@ def slug(stem: str) -> str:
     return re.sub(r"\W", "_", stem)
 
 
-def reason(fixture: Fixture) -> str:
-    """Why a test calls so often, in a sentence."""
-    if fixture.risk == "certain":
+def reason(level: str, p_clean: float, repeats: int) -> str:
+    """Why a test calls so often, in a sentence. ``level``: of the risk."""
+    if level == "certain":
         return "Every call loses: one is enough."
-    if fixture.repeats == 1:
+    if repeats == 1:
         return (
             "If arrival orders are uniformly random, a call loses nothing with a probability below "
             f"{MISSED_WORDS}: one is enough."
         )
     return (
         "If arrival orders are uniformly random, a call loses nothing with a probability of at most "
-        f"{fixture.p_clean:.6g}: so many in a row do with less than {MISSED_WORDS}."
+        f"{p_clean:.6g}: so many in a row do with less than {MISSED_WORDS}."
     )
 
 
+def _reason(fixture: Fixture) -> str:
+    return reason(fixture.risk, fixture.p_clean, fixture.repeats)
+
+
 def _common(losing: Losing, fixture: Fixture, file: str, stem: str) -> dict[str, object]:
-    why = textwrap.wrap(reason(fixture), _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    why = textwrap.wrap(_reason(fixture), _WIDTH, initial_indent="# ", subsequent_indent="# ")
     return {
         "summary": "\n".join(_docstring(summary(losing, fixture))),
         "fixture": file,

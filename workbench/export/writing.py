@@ -28,7 +28,8 @@ from workbench.runs.case import Case
 from workbench.targets import check_target
 from workbench.words import listed
 
-STYLES = ("pytest", "vllm", "sglang", "flashinfer-trace")
+TRACE = "flashinfer-trace"
+STYLES = ("pytest", "vllm", "sglang", TRACE)
 _ENDING = ".safetensors"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
 
@@ -41,7 +42,6 @@ class Exported:
         files: all files, the fixture first. unchanged: those of them that were there already with the same content.
         style, path, variant: as asked or found. risk, p_clean, repeats, missing: as in the fixture.
         why: the reason for so many repeats, in a sentence. proved: what the test was run on before it was written.
-        run: the command that runs it; empty where there is none.
     """
 
     files: tuple[Path, ...]
@@ -55,7 +55,11 @@ class Exported:
     missing: int
     why: str
     proved: tuple[str, ...]
-    run: str
+
+    @property
+    def run(self) -> str:
+        """The command that runs the test; empty where there is none."""
+        return "" if self.style == TRACE else f"python -m pytest {shlex.quote(str(self.files[1]))}"
 
     @property
     def fixture(self) -> Path:
@@ -70,7 +74,6 @@ class _Plan:
     fixture: str
     texts: dict[str, str]
     prove: Callable[[Path], tuple[str, ...]]
-    run: str = ""
     lines: tuple[str, ...] = ()  # files of ``texts`` whose line is added to what is there
 
 
@@ -91,19 +94,44 @@ def export_row(
     overwrite: bool,
 ) -> Exported:
     """As ``workbench.export.front.export``."""
+    return export_case(
+        Case(row, op, release, device, k),
+        to=to,
+        style=style,
+        path=path,
+        variant=variant,
+        op=op,
+        selector=selector,
+        name=name,
+        source=source,
+        overwrite=overwrite,
+    )
+
+
+def export_case(
+    case: Case,
+    *,
+    to: str | os.PathLike[str],
+    style: str,
+    path: str | None,
+    variant: str | None,
+    op: str | None,
+    selector: str | None = None,
+    name: str | None = None,
+    source: str | None = None,
+    overwrite: bool = False,
+) -> Exported:
+    """The same for a row in its circumstances. ``op``: the one asked for; ``None`` where the capture's own was."""
     if style not in STYLES:
         raise UsageError(f"unknown style {style!r}; the styles are {listed(STYLES)}")
     if selector is not None and style != "pytest":
         raise UsageError(f"the style {style} tests an op; a selector is for the style pytest")
     if name is not None and not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name for a fixture; letters, digits and ._=+- are, 100 at most")
-    case = Case(row, op, release, device, k)
     loss = losing(case, *chosen_path(case, path, variant))
     fixture = make_fixture(loss)
     stem = name or fixture.name
-    plan = (
-        _trace(loss, fixture, stem) if style == "flashinfer-trace" else _test(loss, fixture, stem, style, op, selector)
-    )
+    plan = _trace(loss, fixture, stem) if style == TRACE else _test(loss, fixture, stem, style, op, selector)
     with staged(to) as (folder, staging):
         fixture_at = staging / plan.fixture
         fixture_at.parent.mkdir(parents=True, exist_ok=True)
@@ -128,12 +156,14 @@ def export_row(
         p_clean=fixture.p_clean,
         repeats=fixture.repeats,
         missing=fixture.missing,
-        why=reason(fixture),
+        why=reason(fixture.risk, fixture.p_clean, fixture.repeats),
         proved=proved,
-        run=f"python -m pytest {shlex.quote(str(folder / next(iter(plan.texts))))}"
-        if style != "flashinfer-trace"
-        else "",
     )
+
+
+def ops_of(style: str) -> tuple[str, ...]:
+    """The ops that tests of a style can call; none where a style calls no op."""
+    return tuple(one for one in CALLABLE if one.startswith(f"{style}."))
 
 
 def make_fixture(loss: Losing) -> Fixture:
@@ -166,8 +196,7 @@ def _test(loss: Losing, fixture: Fixture, stem: str, style: str, op: str | None,
         text, rows = render_pytest(loss, fixture, file, selector, stem), None
         test = f"test_{slug(stem)}.py"
     else:
-        takes = tuple(one for one in CALLABLE if one.startswith(f"{style}."))
-        launch = find_launch(loss.case, loss.path, chosen_op(loss.case, loss.path, op, takes))
+        launch = find_launch(loss.case, loss.path, chosen_op(loss.case, loss.path, op, ops_of(style)))
         text, rows = render_op(loss, fixture, file, launch, stem), 1
         test = f"test_{slug(stem)}_{slug(launch.op)}.py"
     return _Plan(file, {test: text}, lambda folder: prove(loss, run_source(text, folder / test, rows)))
