@@ -16,12 +16,9 @@ from workbench.errors import UsageError
 
 if TYPE_CHECKING:
     from workbench.capture import Capture
-    from workbench.runs.shrink import Figures, Shrunk
+    from workbench.runs.shrink import Shrunk
 
 DAY = 86_400
-# What the table shows of the row and of its risk, by the names of both.
-ROW_FIGURES = ("length", "k", "distinct")
-RISK_FIGURES = ("population", "capacity", "above", "need", "level", "p_clean", "expected_missing", "order_correlation")
 
 
 @spread
@@ -105,29 +102,10 @@ def _apart(file: str, output: str | None) -> None:
         raise UsageError(f"{output}: this is the capture that is read; name another file")
 
 
-def sentence(found: Shrunk, about: str) -> str:
-    """What became of the row."""
-    from workbench.runs.sentence import risk_words
-
-    capital = about[0].upper() + about[1:]
-    where = f"{found.path} ({found.variant})"
-    if found.fault is None:
-        note = f" ({found.after.risk.note})" if found.after.risk.note else ""
-        return f"{capital} shows no fault on {where}: no arrival order loses a value{note}. There is nothing to shrink."
-    before, after = found.before, found.after
-    size = f"{counted(after.length, 'score')}, k {after.k}"
-    if (before.length, before.k) != (after.length, after.k):
-        k = f"k from {before.k} to {after.k}" if before.k != after.k else f"k {after.k}"
-        done = f"shrank from {counted(before.length, 'score')} to {after.length}, {k}"
-    elif found.kept:
-        done = f"got simpler values only: {size}"
-    else:
-        done = f"is as small as it gets: {size}" if found.is_minimum else f"did not get smaller yet: {size}"
-    return f"{capital} {done}, and shows the same fault on {risk_words(after.risk)}."
-
-
 def _print(found: Shrunk, about: str, notes: list[str], written: str | None) -> None:
-    say(sentence(found, about), "bold")
+    from workbench.runs.sentence import shrunk_sentence
+
+    say(shrunk_sentence(found, about), "bold")
     lines((f"note: {note}" for note in (*notes, *found.notes)), indent="")
     if found.fault is None:
         return
@@ -136,7 +114,7 @@ def _print(found: Shrunk, about: str, notes: list[str], written: str | None) -> 
         [Column("", "word"), Column("before"), Column("after")],
         [
             (name.replace("_", " "), _shown(one), _shown(other))
-            for (name, one), other in zip(_figures(found.before).items(), _figures(found.after).values(), strict=True)
+            for (name, one), other in zip(found.before.named.items(), found.after.named.values(), strict=True)
             if one is not None or other is not None
         ],
     )
@@ -153,22 +131,18 @@ def _shown(value: object) -> object:
     return number(value) if isinstance(value, int | float) else value
 
 
-def _figures(figures: Figures) -> dict[str, object]:
-    return {name: getattr(figures, name) for name in ROW_FIGURES} | {
-        name: getattr(figures.risk, name) for name in RISK_FIGURES
-    }
-
-
 def _document(
     found: Shrunk, about: str, capture: str, row: int, notes: list[str], written: str | None
 ) -> dict[str, object]:
+    from workbench.runs.sentence import shrunk_sentence
+
     return {
         "command": "shrink",
         "capture": capture,
         "row": row,
         "path": found.path,
         "variant": found.variant,
-        "sentence": sentence(found, about),
+        "sentence": shrunk_sentence(found, about),
         "fault": found.fault,
         "before": found.before,
         "after": found.after,

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
-from workbench.figures.words import count, probability, value
+from workbench.figures.words import count, probability, signed, value
 from workbench.paths.catalog import get_path
 from workbench.paths.spec import Path
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.runs.shrink import Figures, Shrunk
+
 
 OBSERVED = "observed"
+_NONE = count(None)
 
 
 def observed(risk: Risk) -> bool:
@@ -77,6 +80,29 @@ def _why(risk: Risk) -> str:
     if risk.breach and risk.level == "safe":
         return "whatever is dropped has an equal that stays"
     return ""
+
+
+def shrunk_table(found: Shrunk) -> pd.DataFrame:
+    """A row before and after it shrank, as texts, one line a figure that either has."""
+    import pandas as pd
+
+    lines = [
+        (name.replace("_", " "), before, after)
+        for name, before, after in zip(found.before.named, _texts(found.before), _texts(found.after), strict=True)
+        if (before, after) != (_NONE, _NONE)
+    ]
+    return pd.DataFrame(lines, columns=["of the row", "before", "after"])
+
+
+def _texts(figures: Figures) -> list[str]:
+    clean, mean, _ = outlook_texts(figures.risk)
+    order = figures.risk.order_correlation
+    texts = {"p_clean": clean, "expected_missing": mean}
+    texts["order_correlation"] = _NONE if order is None else signed(order, 2)
+    return [
+        texts.get(name) or (number if isinstance(number, str) else count(None if number is None else int(number)))
+        for name, number in figures.named.items()
+    ]
 
 
 def paths_table(paths: Sequence[Path]) -> pd.DataFrame:

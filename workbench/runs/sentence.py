@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.analysis.risk import Risk
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
+from workbench.runs.shrink import Shrunk
 from workbench.words import listed
 
 LOSING = ("at risk", "certain")
@@ -62,6 +63,25 @@ def risk_words(risk: Risk) -> str:
     """Where a row stands on a path, as in ``vllm.filtered (stock): at risk, 16385 scores share …``."""
     why = _breach(risk) if risk.breach and risk.level in LOSING else risk.note
     return f"{risk.path} ({risk.variant}): {risk.level}{', ' if why else ''}{why}"
+
+
+def shrunk_sentence(found: Shrunk, about: str) -> str:
+    """What became of a row that was shrunk. ``about``: the row, as in ``row 2 of some.safetensors``."""
+    capital = about[0].upper() + about[1:]
+    where = f"{found.path} ({found.variant})"
+    if found.fault is None:
+        note = f" ({found.after.risk.note})" if found.after.risk.note else ""
+        return f"{capital} shows no fault on {where}: no arrival order loses a value{note}. There is nothing to shrink."
+    before, after = found.before, found.after
+    size = f"{_count(after.length, 'score')}, k {after.k}"
+    if (before.length, before.k) != (after.length, after.k):
+        k = f"k from {before.k} to {after.k}" if before.k != after.k else f"k {after.k}"
+        done = f"shrank from {_count(before.length, 'score')} to {after.length}, {k}"
+    elif found.kept:
+        done = f"got simpler values only: {size}"
+    else:
+        done = f"is as small as it gets: {size}" if found.is_minimum else f"did not get smaller yet: {size}"
+    return f"{capital} {done}, and shows the same fault on {risk_words(after.risk)}."
 
 
 def _why_nothing(result: Result) -> str:

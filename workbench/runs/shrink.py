@@ -23,6 +23,8 @@ from workbench.runs.saved import Saved
 from workbench.words import listed
 
 SAVE_EVERY = 5.0  # seconds between two checkpoints
+_OF_ROW = ("length", "k", "distinct")
+_OF_RISK = ("population", "capacity", "above", "need", "level", "p_clean", "expected_missing", "order_correlation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,11 @@ class Figures:
     k: int
     distinct: int
     risk: Risk
+
+    @property
+    def named(self) -> dict[str, int | float | str | None]:
+        """What is told of a row before and after, by name, in the order of tables."""
+        return {name: getattr(self, name) for name in _OF_ROW} | {name: getattr(self.risk, name) for name in _OF_RISK}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +120,7 @@ class Shrinking:
                 file=row.capture or None,
                 row=row.index,
             )
+        self._asked = row
         self._row = row.with_call(k=case.k, op=case.op, release=case.release, device=case.device)
         self.path, self.variant = _chosen(case, path, variant)
         self.tried = self.kept = 0
@@ -189,6 +197,23 @@ class Shrinking:
             most_clean=None if self._holds is None else self._holds.most_clean,
             route_held=self._taken is not None,
             notes=self.notes,
+        )
+
+    def saved(self, output: str | os.PathLike[str], overwrite: bool = False) -> Saved:
+        """The file to keep the smallest row in; its ``start`` is one to go on from.
+
+        Raises:
+            UsageError: another file is there and must not be replaced, or the path cannot be written.
+        """
+        return Saved(
+            output,
+            self._asked,
+            self.before.k,
+            self.path.name,
+            self.variant.name,
+            self._subject.seed,
+            self._most_clean,
+            overwrite,
         )
 
     def _scatter(self) -> None:
@@ -273,7 +298,7 @@ def shrink(
     work = Shrinking(row, path, variant, **common)  # type: ignore[arg-type]
     saved = None
     if output is not None and work.fault is not None:
-        saved = Saved(output, row, work.before.k, work.path.name, work.variant.name, seed, most_clean, overwrite)
+        saved = work.saved(output, overwrite)
         if saved.start is not None:
             work = Shrinking(row, path, variant, start=saved.start, **common)  # type: ignore[arg-type]
     try:
