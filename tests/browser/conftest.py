@@ -44,7 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small capture, one of rows of 1,048,576 scores, and below it two runs that part twice."""
+    """A folder with a small capture, rows of 1,048,576 scores, of which ``crowded`` breaks selectors, and below it two
+    runs that part twice."""
     folder = tmp_path_factory.mktemp("app") / "dumps"
     folder.mkdir()
     make_capture(folder / "bad-row.safetensors")
@@ -56,6 +57,10 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "wide.safetensors",
         [Row(torch.randn(width, generator=random), width, call=call) for _ in range(2)],
     )
+    crowded = torch.randn(width, generator=random)
+    crowded[torch.randperm(width, generator=random)[:40_000]] = 1 + torch.rand(40_000, generator=random) * 0.003
+    crowded[crowded > 1.0031] = 0.5
+    write_capture(folder / "crowded.safetensors", [Row(crowded, width, call=call)])
     (folder / "runs").mkdir()
     changed = make_run((2, 1), lossy)
     changed[9] = other_order(changed[9])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 import streamlit as st
@@ -62,8 +62,9 @@ def say_instead(options: Sequence[str], path: str, lacks: str) -> None:
         st.caption(state.plain(f"The path chosen is {name}, {lacks}; shown is {shown} instead."))
 
 
-def pick_path(found: Inspection, options: Sequence[str], key: str) -> str:
-    """A selector of one of ``options``, which the URL carries."""
+def pick_path(found: Inspection, options: Sequence[str], key: str, told: Callable[[str], str] = lambda _: "") -> str:
+    """A selector of one of ``options``, which the URL carries. ``told``: what to say of a path that takes the row and
+    that the op does not send it to."""
     chosen = state.current().path
     path = chosen if chosen is not None and chosen in options else default_path(found, options)
     refused = {risk.path for risk in found.census if risk.refused}
@@ -71,12 +72,13 @@ def pick_path(found: Inspection, options: Sequence[str], key: str) -> str:
     def label(name: str) -> str:
         if name == RECORDED:
             return "recorded selection"
-        return f"{name} · reached" if name == found.reached else f"{name} · refused" if name in refused else name
+        also = "reached" if name == found.reached else "refused" if name in refused else told(name)
+        return f"{name} · {also}" if also else name
 
     st.session_state[key] = path
 
     def take() -> None:
-        state.change(path=st.session_state[key], bin=None)
+        state.change(path=st.session_state[key], variant=None, bin=None)
 
     st.selectbox("Path", options, key=key, format_func=label, on_change=take)
     return path

@@ -76,7 +76,7 @@ def _pick(
 
     def take() -> None:
         value = st.session_state[widget] or None
-        state.change(**{field: value, "path": None, "bin": None, **more(value)})
+        state.change(**{field: value, "path": None, "variant": None, "bin": None, **more(value)})
 
     st.selectbox(
         _title(title, st.session_state[widget]),

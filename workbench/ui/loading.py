@@ -144,8 +144,13 @@ def inspected(entry: Entry, view: View, number: int) -> Inspection:
     return _inspected(_identity(entry, view), number, entry, view)
 
 
+def circumstances(entry: Entry, view: View) -> tuple[object, ...]:
+    """What decides all that is worked out of a row, besides its number: the file's content and what was chosen."""
+    return (opened(entry, view).content, view.names, view.k, view.op, view.release, view.device)
+
+
 def _identity(entry: Entry, view: View) -> tuple[object, ...]:
-    return (entry.key, opened(entry, view).content, view.names, view.k, view.op, view.release, view.device)
+    return (entry.key, *circumstances(entry, view))
 
 
 @st.cache_resource(max_entries=LISTS, show_spinner=False)

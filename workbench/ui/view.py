@@ -8,16 +8,20 @@ from typing import Any
 
 from workbench.capture.values import shown
 from workbench.errors import UsageError
+from workbench.export.writing import STYLES
 from workbench.figures.bins import MAX_RADIUS
-from workbench.paths.catalog import get_path
+from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import get_op
+from workbench.words import few
 
-VIEWS = {"bins": "Bin populations", "capacity": "Buffer capacity", "diff": "Value diff"}
+VIEWS = {"bins": "Bins", "capacity": "Capacity", "diff": "Value diff", "export": "Shrink and export"}
 RECORDED = "recorded"
 RADII = (8, 24, 64, MAX_RADIUS)
+VARIANTS = tuple(dict.fromkeys(variant.name for path in PATHS for variant in path.variants))
 _LONGEST = 1000
+_MOST_NAMED = 6  # options told of a link that names none of them
 _FEW = 3  # names said of many
 
 
@@ -30,7 +34,7 @@ class View:
         scores, lengths, starts, indices: tensors of a foreign file.
         row, k, op, release, device: what is inspected and in which circumstances.
         view: one of ``VIEWS``. path: a path, or ``recorded``. bin: a coarse bin. around: bins to either side.
-        seed: of the arrival order.
+        seed: of the arrival order. variant: of the path that is shrunk on and exported. style: of the export.
     """
 
     capture: str | None = None
@@ -49,6 +53,8 @@ class View:
     bin: int | None = None
     around: int | None = None
     seed: int | None = None
+    variant: str | None = None
+    style: str | None = None
 
     @property
     def names(self) -> tuple[str | None, str | None, str | None, str | None]:
@@ -82,12 +88,12 @@ def _known(read: Callable[[str], Any]) -> Callable[[str], str]:
     return check
 
 
-def _one_of(options: Mapping[str, object] | tuple[int, ...]) -> Callable[[str], Any]:
+def _one_of(options: Iterable[object]) -> Callable[[str], Any]:
     def check(text: str) -> Any:
         for option in options:
             if str(option) == text:
                 return option
-        raise UsageError(f"{brief(text)!r} is none of {', '.join(map(str, options))}")
+        raise UsageError(f"{brief(text)!r} is none of {few(options, _MOST_NAMED)}")
 
     return check
 
@@ -124,6 +130,8 @@ _READ: dict[str, Callable[[str], Any]] = {
     "bin": _whole(0, 65535),
     "around": _one_of(RADII),
     "seed": _whole(0, 2**31 - 1),
+    "variant": _one_of(VARIANTS),
+    "style": _one_of(STYLES),
 }
 assert set(_READ) == {field.name for field in fields(View)}
 

@@ -1,4 +1,4 @@
-"""The three views of an inspected row, one at a time."""
+"""The views of an inspected row, one at a time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from workbench.ui import state
 from workbench.ui.bins_view import show_bins
 from workbench.ui.capacity_view import show_capacity
 from workbench.ui.diff_view import show_diff
+from workbench.ui.export_view import show_export
 from workbench.ui.library import Entry
 from workbench.ui.view import VIEWS
 
@@ -16,7 +17,7 @@ from workbench.ui.view import VIEWS
 @st.fragment
 def show_views(entry: Entry, found: Inspection, number: int, key: str) -> None:
     """The chosen view with its controls; a change in it runs nothing else. ``key`` names what is inspected."""
-    left, middle, right = st.columns([5, 4, 2])
+    left, middle, right = st.columns([5.6, 3.5, 2])
     st.session_state["view"] = state.current().view or next(iter(VIEWS))
     left.segmented_control(
         "View",
@@ -32,6 +33,8 @@ def show_views(entry: Entry, found: Inspection, number: int, key: str) -> None:
             show_capacity(found, key)
         case "diff":
             show_diff(entry, found, number, key, (middle, right))
+        case "export":
+            show_export(entry, found, number, key, (middle, right))
         case _:
             show_bins(found, key, (middle, right))
     state.write_url()

@@ -1,0 +1,117 @@
+"""Shrinking in the app: a button, progress that can be stopped, and the smallest row."""
+
+from __future__ import annotations
+
+import time
+from pathlib import PurePosixPath
+
+import streamlit as st
+
+from workbench.errors import CaptureError, WorkbenchError
+from workbench.figures.tables import shrunk_table
+from workbench.figures.words import count, plural
+from workbench.runs.case import Case
+from workbench.runs.inspect import Inspection
+from workbench.runs.sentence import shrunk_sentence
+from workbench.runs.shrink import Shrunk
+from workbench.ui import state
+from workbench.ui.common import error_box
+from workbench.ui.library import Entry, local
+from workbench.ui.work import Work, work
+
+LIMIT = 60.0  # seconds after which shrinking stops, until it is asked to go on
+_SLICE = 0.2  # seconds between two looks at the progress
+
+
+def show_shrink(
+    entry: Entry, found: Inspection, number: int, key: str, path: str, variant: str
+) -> tuple[Shrunk, Case] | None:
+    """Shrink the row on a path where asked to; gives the smallest row so far, where there is one that is smaller.
+
+    ``key`` names the row, the path and the variant.
+    """
+    st.markdown("##### Shrink")
+    row = work(entry, state.current(), number, path, variant)
+    if not row.begun:
+        st.caption("Finds the smallest row with the same fault: fewer scores, a smaller k, simpler values.")
+        _button("Shrink", row, entry, found, key, path, variant)
+        return None
+    shrunk, case = row.so_far()
+    st.markdown(state.plain(shrunk_sentence(shrunk, f"row {count(number)}")))
+    for note in shrunk.notes:
+        st.caption(state.plain(f"Note: {note}."))
+    if shrunk.fault is None:
+        return None
+    if not shrunk.is_minimum:
+        _button("Go on", row, entry, found, key, path, variant)
+    if not shrunk.kept:
+        return None
+    left, right = st.columns([3, 2])
+    right_text = st.column_config.TextColumn(alignment="right")
+    left.dataframe(
+        shrunk_table(shrunk),
+        hide_index=True,
+        height="content",
+        column_config={"before": right_text, "after": right_text},
+    )
+    with right:
+        _take_away(entry, row, shrunk, number, key)
+    return shrunk, case
+
+
+def _button(title: str, row: Work, entry: Entry, found: Inspection, key: str, path: str, variant: str) -> None:
+    asked, failed = f"shrink-asked:{key}", f"shrink-problem:{key}"
+    if not st.session_state.pop(asked, False):
+        st.button(
+            title,
+            key=f"shrink:{key}",
+            icon=":material/compress:",
+            help=f"stops after {LIMIT:.0f} seconds, with the smallest row so far",
+            on_click=lambda: st.session_state.update({asked: True}),
+        )
+        bar = st.empty()  # the place of the progress, so that what follows keeps its own
+        if (problem := st.session_state.pop(failed, None)) is not None:
+            with bar:
+                error_box(problem)
+        return
+    # Any press of a widget ends this run; this one says so. The key is the other's: it takes its place on the page.
+    st.button("Stop", key=f"shrink:{key}", icon=":material/stop_circle:")
+    bar = st.empty()
+    bar.progress(0.0, f"Shrinking: looking at {plural(found.row.length, 'score')}")
+    try:
+        row.begin(found, state.current(), path, variant)
+    except WorkbenchError as error:
+        st.session_state[failed] = str(local(error, entry) if isinstance(error, CaptureError) else error)
+        st.rerun()
+    end, more = time.monotonic() + LIMIT, True
+    while more and time.monotonic() < end:
+        before, length, tried, more = row.go_on(_SLICE)
+        text = f"Shrinking: {count(length)} of {plural(before, 'score')} left, {plural(tried, 'candidate')} tried"
+        bar.progress((before - length) / before, text)
+    st.rerun()
+
+
+def _take_away(entry: Entry, row: Work, shrunk: Shrunk, number: int, key: str) -> None:
+    """What can be done with the smallest row."""
+    stem = PurePosixPath(entry.key).name.removesuffix(".safetensors")
+    name = f"{stem}-row{number}-{shrunk.path}-shrunk.safetensors"
+    how = "a local minimum" if shrunk.is_minimum else "stopped before the end"
+    st.caption(f"{plural(shrunk.tried, 'candidate')} tried, {count(shrunk.kept)} kept: {how}.")
+    key = f"{key}:{shrunk.tried}"
+    if st.button("Inspect the shrunk row", key=f"open:{key}", icon=":material/search:"):
+        try:
+            state.open_capture(state.uploads().add(name, row.content()).key)
+        except CaptureError as error:
+            error_box(error)
+        else:
+            state.settle(path=shrunk.path, view=None)
+            st.rerun()
+    st.download_button(
+        "Download as a capture",
+        row.content,
+        file_name=name,
+        mime="application/octet-stream",
+        key=f"capture:{key}",
+        on_click="ignore",
+        icon=":material/download:",
+    )
