@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from workbench.analysis.profile import RowProfile
@@ -140,6 +140,7 @@ def test_padding_stands_between_scores_of_flt_max() -> None:
 
 
 @given(st.integers(0, 60), st.integers(0, 40), st.integers(0, 30), st.integers(1, 60), st.integers(0, 9))
+@example(better=0, lowest=38, infinite=2, k=1, seed=0)  # whether a slice hands on junk depends on the order in it
 @settings(max_examples=200, deadline=None)
 def test_padding_loses_what_its_outlook_says(better: int, lowest: int, infinite: int, k: int, seed: int) -> None:
     assume(better + lowest + infinite > k)

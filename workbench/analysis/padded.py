@@ -16,6 +16,7 @@ from workbench.numeric.hypergeometric import all_survive, survivors
 from workbench.paths.models.per_row import (
     LOWEST,
     MERGE_THREADS,
+    SPLITS,
     THREADS,
     Last,
     Way,
@@ -48,15 +49,32 @@ def padded(profile: RowProfile, path: Path, way: Way) -> Outlook:
         return _of_sort(path, last, profile.scores, profile.k, THREADS, 1.0)
     handed = slices(path, Tape(profile.scores), profile.k)
     last = last_candidates(path, handed.scores, profile.k)
-    lowest = handed.scores == LOWEST
-    shared, real = int(lowest.sum()), int((lowest & (handed.origins >= 0)).sum())
+    shared = int((handed.scores == LOWEST).sum())  # scores of -FLT_MAX and what padding put in their place: junk
+    junk = _junk(path, profile.scores, profile.k)
     if last.sorts:
-        return _of_sort(path, last, handed.scores, profile.k, MERGE_THREADS, real / shared if shared else 1.0)
+        real = 1.0 - junk.expected / shared if shared else 1.0
+        return _of_sort(path, last, handed.scores, profile.k, MERGE_THREADS, real)
     # First come, all of them equal: junk and scores of -FLT_MAX alike. What is -inf then is real.
-    taken, junk = min(need, shared), shared - real
-    least, most = max(0, taken - real), min(taken, junk)
-    p_clean = 0.0 if least else all_survive(shared, junk, shared - taken)
-    return Outlook(least, most, p_clean, taken * junk / shared if shared else 0.0)
+    taken = min(need, shared)
+    least, most = max(0, taken - (shared - junk.least)), min(taken, junk.most)
+    usual = max(1, round(junk.expected)) if most else 0  # stands for junk that varies with the order within slices
+    p_clean = 0.0 if least else all_survive(shared, usual, shared - taken)
+    return Outlook(least, most, p_clean, taken * junk.expected / shared if shared else 0.0)
+
+
+def _junk(path: Path, scores: torch.Tensor, k: int) -> Outlook:
+    """How many slots that the slices of a split row hand on were taken by padding; the chance of none is not given."""
+    size = -(-scores.numel() // SPLITS)
+    found = []
+    for number in range(SPLITS):
+        part = scores[number * size : (number + 1) * size]
+        if part.numel() <= k:
+            short = k - part.numel()
+            found.append(Outlook(short, short, 0.0, float(short)))
+        else:
+            found.append(_of_sort(path, last_candidates(path, part, k), part, k, THREADS, 1.0))
+    least, most = sum(one.least for one in found), sum(one.most for one in found)
+    return Outlook(least, most, 0.0, sum(one.expected for one in found))
 
 
 def _of_sort(path: Path, last: Last, scores: torch.Tensor, k: int, threads: int, real: float) -> Outlook:
