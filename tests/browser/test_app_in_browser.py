@@ -82,22 +82,26 @@ def local(url: str, served: str) -> bool:
     return url.startswith((served, served.replace("http", "ws"), "data:", "blob:"))
 
 
+def clipped(page: Page) -> list[str]:
+    """Texts of plots that leave their plot."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => {
+            const frame = plot.getBoundingClientRect();
+            return [...plot.querySelectorAll('text')].filter(text => {
+                const box = text.getBoundingClientRect();
+                return box.width && (box.left < frame.left - 1 || box.right > frame.right + 1
+                    || box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
+            }).map(text => text.textContent);
+        })"""
+    )
+
+
 def test_nothing_is_wider_than_the_window(page: Page, served: str) -> None:
     for view in ("bins", "capacity", "diff"):
         open_app(page, f"{served}/?{BAD}&view={view}")
         wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth - innerWidth")
         assert wide <= 0
-        clipped = page.evaluate(
-            """() => [...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => {
-                const frame = plot.getBoundingClientRect();
-                return [...plot.querySelectorAll('text')].filter(text => {
-                    const box = text.getBoundingClientRect();
-                    return box.width && (box.left < frame.left - 1 || box.right > frame.right + 1
-                        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
-                }).map(text => text.textContent);
-            })"""
-        )
-        assert clipped == []
+        assert clipped(page) == []
 
 
 def test_a_clicked_bar_shows_what_it_holds_and_the_link_shows_the_same(page: Page, served: str) -> None:

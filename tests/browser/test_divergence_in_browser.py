@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import MEGABYTE, SLOW_MS, open_app, params, sentence, settle
+from tests.browser.test_app_in_browser import MEGABYTE, SLOW_MS, clipped, open_app, params, sentence, settle
 
 RUNS = "run=dumps/runs/a.safetensors&run=dumps/runs/b.safetensors"
 
@@ -58,14 +58,4 @@ def test_nothing_is_clipped_or_wider_than_the_window(page: Page, served: str) ->
         page.set_viewport_size({"width": width, "height": 900})
         open_app(page, f"{served}/divergence?{RUNS}")
         assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth - innerWidth") <= 0
-        clipped = page.evaluate(
-            """() => [...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => {
-                const frame = plot.getBoundingClientRect();
-                return [...plot.querySelectorAll('text')].filter(text => {
-                    const box = text.getBoundingClientRect();
-                    return box.width && (box.left < frame.left - 1 || box.right > frame.right + 1
-                        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
-                }).map(text => text.textContent);
-            })"""
-        )
-        assert clipped == []
+        assert clipped(page) == []

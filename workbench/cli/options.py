@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
+MOST_REPEATS = 1_000_000  # calls of one path on one row
 SEEDS = 2**62 - 1  # seed + repeat stays within 63 bits
 
 

@@ -12,6 +12,7 @@ from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import (
+    MOST_REPEATS,
     File,
     Given,
     Json,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from workbench.runs.repeat import Repeated, Repeats
 
 MEMBERS_SHOWN = 12
-MOST_REPEATS = 1_000_000
 
 
 @spread

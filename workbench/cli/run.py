@@ -14,6 +14,7 @@ from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import dumps, print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import (
+    MOST_REPEATS,
     File,
     Given,
     Json,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from workbench.runs.report import Line, Report
 
 WORST_SHOWN = 10
-MOST_REPEATS = 1_000_000
 SUFFIXES = (".csv", ".parquet", ".json")
 CURE = "give --force"
 

@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 
 from workbench.errors import UsageError
 from workbench.paths import baselines, sglang, vllm
-from workbench.paths.spec import Path
+from workbench.paths.spec import Path, Variant
+from workbench.words import listed
 
 PATHS: tuple[Path, ...] = (*vllm.PATHS, *sglang.PATHS, *baselines.PATHS)
 
@@ -31,3 +32,12 @@ def get_path(name: str) -> Path:
         find_paths(name)  # the same message as for a glob
         raise UsageError(f"{name!r} names more than one path; give one name")
     return _BY_NAME[name]
+
+
+def get_variant(path: Path, name: str) -> Variant:
+    """The variant of that name; UsageError lists those that the path has."""
+    try:
+        return path.variant(name)
+    except KeyError:
+        known = listed(one.name for one in path.variants)
+        raise UsageError(f"{path.name} has no variant {name!r}; known: {known}") from None

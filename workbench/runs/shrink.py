@@ -13,7 +13,7 @@ from workbench.analysis.shrinking.fault import MOST_CLEAN, Fault, Predicate, loo
 from workbench.analysis.shrinking.shrink import shrinking
 from workbench.capture.row import Row
 from workbench.errors import CaptureError, UsageError
-from workbench.paths.catalog import PATHS, get_path
+from workbench.paths.catalog import PATHS, get_path, get_variant
 from workbench.paths.routing import route
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
@@ -332,11 +332,7 @@ def _chosen(case: Case, path: str | None, variant: str) -> tuple[Path, Variant]:
             variant = case.route.variant
     else:
         raise UsageError(f"{case.unrouted}: {_unsafe(case)}")
-    try:
-        return chosen, chosen.variant(variant)
-    except KeyError:
-        known = ", ".join(one.name for one in chosen.variants)
-        raise UsageError(f"{chosen.name} has no variant {variant!r}; known: {known}") from None
+    return chosen, get_variant(chosen, variant)
 
 
 def _unsafe(case: Case) -> str:

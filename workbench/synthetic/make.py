@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.capture.row import Call, Row
 from workbench.errors import UsageError
-from workbench.paths.catalog import get_path
+from workbench.paths.catalog import get_path, get_variant
 from workbench.paths.spec import Path
 from workbench.synthetic.adversarial import Recipe, make_adversarial
 from workbench.synthetic.distributions import make_rows
@@ -66,7 +66,4 @@ def as_variant(path: str, variant: str) -> Path:
         UsageError: an unknown path or variant.
     """
     spec = get_path(path)
-    known = [one.name for one in spec.variants]
-    if variant not in known:
-        raise UsageError(f"{path} has no variant {variant!r}; known: {listed(known)}")
-    return spec.as_variant(spec.variant(variant))
+    return spec.as_variant(get_variant(spec, variant))
