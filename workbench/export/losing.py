@@ -13,10 +13,11 @@ from workbench.engines.model import ModelEngine
 from workbench.errors import UsageError
 from workbench.export.fixture import MOST_CALLS, calls_needed
 from workbench.paths.arrival import Arrival
-from workbench.paths.catalog import get_path, get_variant
+from workbench.paths.catalog import get_path
 from workbench.paths.selection import UNWRITTEN, Selection
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
+from workbench.words import listed
 
 _DIGITS = 10**6  # p_clean is kept with six digits, rounded up, so that machines agree on it
 _TRIES = 64
@@ -88,7 +89,10 @@ def chosen_path(case: Case, path: str | None, variant: str | None) -> tuple[Path
     chosen = get_path(path)
     if variant is None:
         variant = taken.variant if taken is not None and taken.path == path and taken.variant else "stock"
-    return chosen, get_variant(chosen, variant)
+    known = [one.name for one in chosen.variants]
+    if variant not in known:
+        raise UsageError(f"{chosen.name} has no variant {variant!r}; it has {listed(known)}")
+    return chosen, chosen.variant(variant)
 
 
 def losing(case: Case, path: Path, variant: Variant) -> Losing:
