@@ -1,0 +1,73 @@
+"""One call of an op as it is made, and what came back: what engines that stand for a whole op take and give.
+
+A selector's path depends on the call (rows, width, stride, bounds), so such an engine is given a whole batch and not one
+row. ``workbench.runs.launches`` lays rows of a capture into one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One call of an op.
+
+    Attributes:
+        op: as in ``vllm.persistent_topk``. k: winners wanted.
+        scores: [rows, width] float32, bfloat16 or float16; the distance between rows may exceed the width.
+        lengths: int32 [rows], as the op is given them. max_seq_len: the host-side bound. next_n: tokens a request.
+        starts: int32 [rows], first valid cells; ``None`` where every row starts at 0.
+        static_threshold: what SGLang's plan is given.
+        slots: the batch's rows that stand for captured ones, in the captured order.
+    """
+
+    op: str
+    k: int
+    scores: torch.Tensor
+    lengths: torch.Tensor
+    max_seq_len: int
+    next_n: int = 1
+    starts: torch.Tensor | None = None
+    static_threshold: int = -1
+    slots: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What an engine made of a launch. One of ``indices``, ``refused`` and ``fault`` is there.
+
+    Attributes:
+        indices: int32 [calls, len(slots), k] on the CPU, positions within the rows' windows; -1 marks an empty slot,
+            ``UNWRITTEN`` one never written.
+        refused: every reason why the op was not called, in words.
+        fault: what the call did instead of returning, in words: a hang, an illegal access, a library that does not load.
+        about: what ran, as in ``{"torch": "2.11.0+cu130", "gpu": "NVIDIA H200"}``.
+        notes: what a reader of the selections must know, in words.
+    """
+
+    indices: torch.Tensor | None = None
+    refused: tuple[str, ...] = ()
+    fault: str = ""
+    about: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class OpEngine(Protocol):
+    """A way to call an op, or what stands in for one, on whole batches.
+
+    Attributes:
+        name: as in ``vendor``. release: what is called, as in ``vllm==0.26.0``; ``None`` where there is no release.
+    """
+
+    name: str
+    release: str | None
+
+    def answer(self, launch: Launch, calls: int = 1) -> Answer:
+        """Make a launch ``calls`` times, the output poisoned before each; never raises for what the op does."""
+
+    def close(self) -> None:
+        """Give back what it holds: processes, device memory."""
