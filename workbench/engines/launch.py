@@ -44,7 +44,7 @@ class Answer:
         indices: int32 [calls, len(slots), k] on the CPU, positions within the rows' windows; -1 marks an empty slot,
             ``UNWRITTEN`` one never written.
         refused: every reason why the op was not called, in words.
-        fault: what the call did instead of returning, in words: a hang, an illegal access, a library that fails to load.
+        fault: what the call did instead of returning, in words: a hang, an illegal access, a failed load.
         about: what ran, as in ``{"torch": "2.11.0+cu130", "gpu": "NVIDIA H200"}``.
         notes: what a reader of the selections must know, in words.
     """
