@@ -87,9 +87,9 @@ def test_files_that_are_there_are_kept(captures: Path, cli: Cli, tmp_path: Path)
     (tmp_path / "test_a.py").write_text("mine")
     command = ["export", captures / "broken.safetensors", "--to", tmp_path, "--name", "a"]
     done = cli(*command)
-    assert (done.exit_code, "--overwrite" in done.stderr) == (2, True)
+    assert (done.exit_code, "--force" in done.stderr) == (2, True)
     assert [file.name for file in tmp_path.iterdir()] == ["test_a.py"]
-    assert cli(*command, "--overwrite").exit_code == 0
+    assert cli(*command, "--force").exit_code == 0
     assert "def test_a():" in (tmp_path / "test_a.py").read_text()
 
 

@@ -104,10 +104,10 @@ def test_files_are_not_replaced_unasked(cli, captures: Path, tmp_path: Path) -> 
     refused = cli("shrink", source, "-o", target)
     assert refused.exit_code == 2
     assert "there already" in refused.stderr
-    assert cli("shrink", source, "-o", target, "--overwrite").exit_code == 1
+    assert cli("shrink", source, "-o", target, "--force").exit_code == 1
     assert target.read_bytes() == first
     before = source.read_bytes()
-    assert "the capture that is read" in cli("shrink", source, "-o", source, "--overwrite").stderr
+    assert "the capture that is read" in cli("shrink", source, "-o", source, "--force").stderr
     assert source.read_bytes() == before
     assert cli("shrink", source, "-o", tmp_path / "no" / "x.safetensors").exit_code == 2
     assert cli("shrink", source, "-o", tmp_path).exit_code == 2

@@ -44,7 +44,7 @@ def export(
         str | None, typer.Option(metavar="TEXT", help="Where the row comes from; what the capture says is left out.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files that are there already with other content.")
+        bool, typer.Option("--force", help="Replace files that are there already with other content.")
     ] = False,
     json: Json = False,
 ) -> int:

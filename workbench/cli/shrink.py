@@ -36,7 +36,7 @@ def shrink(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the smallest row to a capture.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Let --output replace a file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--force", help="Let --output replace a file.")] = False,
     seed: Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of every random choice.")] = 0,
     time_limit: Annotated[
         int | None, typer.Option(**integer(1, DAY), help="Stop after so many seconds, with the smallest row so far.")

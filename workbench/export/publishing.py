@@ -16,7 +16,7 @@ from workbench.errors import CaptureError
 from workbench.export.fixture import STAGING
 from workbench.targets import check_target, put_in_place
 
-CURE = "allow overwriting (--overwrite)"
+CURE = "allow overwriting (--force)"
 _BEFORE = "before"  # within the folder of unfinished files: what they replace
 
 
