@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from workbench.engines.base import Engine
 from workbench.engines.model import ModelEngine
 from workbench.engines.recorded import RecordedEngine
 from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.engines.vendor.engine import VendorEngine
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (ModelEngine(), RecordedEngine())}
 
@@ -15,3 +20,21 @@ def get_engine(name: str) -> Engine:
     if name not in ENGINES:
         raise UsageError(f"unknown engine {name!r}; known engines: {', '.join(ENGINES)}")
     return ENGINES[name]
+
+
+def vendor_engine(
+    release: str | None = None, *, device: str = "cuda", call_s: float | None = None, allow_hazards: bool = False
+) -> VendorEngine:
+    """The real ops of a release, or of what is installed; a context manager that ends its processes.
+
+    Args:
+        release: as in ``vllm==0.26.0``. device: of the ops. call_s: seconds that one call may take.
+        allow_hazards: call also where a length is described to hang or to crash the op.
+
+    Raises:
+        UsageError: another spelling of a release.
+    """
+    from workbench.engines.vendor.engine import CALL_S, VendorEngine
+
+    seconds = CALL_S if call_s is None else call_s
+    return VendorEngine(release, device=device, call_s=seconds, allow_hazards=allow_hazards)

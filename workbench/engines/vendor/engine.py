@@ -1,0 +1,210 @@
+"""The ``vendor`` engine: an op of a release called on whole batches, in a process that may be lost."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from workbench.engines.launch import Answer, Launch
+from workbench.engines.vendor import sources
+from workbench.engines.vendor.adapters import ADAPTERS, Adapter, row_stride
+from workbench.engines.vendor.hazards import hazards
+from workbench.engines.vendor.sources import Finder, Source
+from workbench.engines.worker.host import Worker
+from workbench.engines.worker.wire import NAMES, Message, Parcel, pack
+from workbench.errors import UsageError, WorkbenchError
+from workbench.paths.ops import OPS
+from workbench.vendor.release import parse_wheel
+
+CALL_S, LOAD_S = 20.0, 600.0  # building a kernel takes minutes where nothing is cached
+CHOICES = ("vllm.sparse_indexer_topk", "sglang.dsa_topk_transform")
+NO_DEVICE = "no CUDA device is visible to torch: released ops run on a GPU"
+
+
+class VendorEngine:
+    """Calls the real ops of one release, from the store or as installed.
+
+    Args:
+        release: as in ``vllm==0.26.0``; ``None`` for what is installed of the op's package.
+        device: of the ops. ``cpu`` is for packages whose ops run there.
+        call_s, load_s: seconds that one call, and loading a library or building a kernel, may take.
+        allow_hazards: call also where a length is described to hang the op, or to make it read or write outside its
+            rows. By default such a launch is answered with a fault that says so.
+        finder: the store of released libraries.
+
+    Raises:
+        UsageError: another spelling of a release.
+    """
+
+    name = "vendor"
+
+    def __init__(
+        self,
+        release: str | None = None,
+        *,
+        device: str = "cuda",
+        call_s: float = CALL_S,
+        load_s: float = LOAD_S,
+        allow_hazards: bool = False,
+        finder: Finder | None = None,
+    ) -> None:
+        self.release = release
+        self._wheel = None if release is None else parse_wheel(release)
+        self._device, self._patience = device, {"call": call_s, "load": load_s}
+        self._allow_hazards = allow_hazards
+        self._finder = finder or sources.store
+        self._workers: dict[str, _Opened] = {}  # by package: without a release, ops of several can be asked for
+
+    def answer(self, launch: Launch, calls: int = 1) -> Answer:
+        """Make a launch ``calls`` times, the output poisoned before each.
+
+        Raises:
+            UsageError: no launch of any op: shapes that do not fit, no call at all.
+        """
+        check(launch, calls)
+        adapter = ADAPTERS.get(launch.op)
+        if adapter is None:
+            return Answer(refused=(_no_adapter(launch.op),))
+        source = sources.find(adapter, self._wheel, self._finder)
+        reasons = [source] if isinstance(source, str) else []
+        version = source.version if isinstance(source, Source) else self._wheel.version.release if self._wheel else ()
+        reasons += adapter.unmet(launch, version)
+        if self._device != "cpu" and not torch.cuda.is_available():
+            reasons.append(NO_DEVICE)
+        if reasons or isinstance(source, str):
+            return Answer(refused=tuple(reasons))
+        opened = self._opened(adapter)
+        if isinstance(opened, Answer):
+            return opened
+        return self._called(launch, calls, adapter, source, opened)
+
+    def close(self) -> None:
+        """End its processes."""
+        while self._workers:
+            self._workers.popitem()[1].worker.close()
+
+    def __enter__(self) -> VendorEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _opened(self, adapter: Adapter) -> _Opened | Answer:
+        """The package's worker and the machine that it sees, or what became of asking."""
+        if adapter.package not in self._workers:
+            worker = Worker("vendor", {"package": adapter.package, "device": self._device})
+            outcome = worker.ask({}, patience=self._patience)
+            if outcome.data is None:
+                return Answer(refused=outcome.refused, fault=outcome.fault)
+            self._workers[adapter.package] = _Opened(worker, outcome.data["about"])
+        return self._workers[adapter.package]
+
+    def _called(self, launch: Launch, calls: int, adapter: Adapter, source: Source, opened: _Opened) -> Answer:
+        about = {"release": str(source.wheel), **opened.about}
+        library = None
+        major, _, minor = about.get("capability", "0.0").partition(".")
+        capability = (int(major), int(minor))
+        reasons = adapter.unmet_device(capability) if self._device != "cpu" else []
+        if source.stored is not None:
+            try:
+                source.stored.verify()
+                library = str(source.stored.library_for(adapter.op, capability))
+            except WorkbenchError as error:
+                reasons.append(str(error))
+        if reasons:
+            return Answer(refused=tuple(reasons), about=about)
+        if not self._allow_hazards and (harm := hazards(launch, str(source.wheel), about.get("gpu", ""))):
+            return Answer(fault=f"not called: {'; '.join(harm)}", about=about)
+        outcome = opened.worker.ask(_request(launch, calls, library), self._tensors(launch), patience=self._patience)
+        if outcome.data is None:
+            return Answer(refused=outcome.refused, fault=outcome.fault, about=about)
+        about.update(outcome.data["about"])
+        return Answer(outcome.tensors["indices"], about=about, notes=tuple(outcome.data["notes"]))
+
+    def _tensors(self, launch: Launch) -> dict[str, torch.Tensor | Parcel]:
+        given: dict[str, torch.Tensor | Parcel] = {"scores": parcel_of(launch.scores), "lengths": launch.lengths}
+        if launch.starts is not None and bool((launch.starts != 0).any()):
+            given["starts"] = launch.starts
+        return given
+
+
+@dataclass(frozen=True)
+class _Opened:
+    worker: Worker
+    about: dict[str, str]
+
+
+class _Last:
+    """The scores that were packed last: one batch is given to ops of many releases, and is copied once."""
+
+    tensor: weakref.ref[torch.Tensor] | None = None
+    version = 0
+    parcel: Parcel | None = None
+
+
+def parcel_of(scores: torch.Tensor) -> Parcel:
+    """A parcel of scores; that of the last call where the tensor is the same and was not written to since.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    last = _Last.tensor() if _Last.tensor is not None else None
+    if last is not scores or _Last.version != scores._version or _Last.parcel is None:
+        _Last.parcel = None  # before the next one takes memory
+        _Last.parcel, _Last.tensor, _Last.version = pack(scores), weakref.ref(scores, _forget), scores._version
+    return _Last.parcel
+
+
+def _forget(tensor: weakref.ref[torch.Tensor]) -> None:
+    if _Last.tensor is tensor:
+        _Last.tensor = _Last.parcel = None
+
+
+def check(launch: Launch, calls: int) -> None:
+    """Refuse what is no launch of any op.
+
+    Raises:
+        UsageError: what is wrong.
+    """
+    scores = launch.scores
+    if scores.ndim != 2 or not scores.numel() or scores.dtype not in NAMES:
+        raise UsageError(f"scores are {scores.dtype} {list(scores.shape)}; rows of floating-point scores are needed")
+    rows, width = scores.shape
+    if scores.stride(1) != 1 or row_stride(launch) < width:
+        raise UsageError(f"scores have strides {scores.stride()}; rows of {width} that lie apart are needed")
+    for name in ("lengths", "starts"):
+        tensor = getattr(launch, name)
+        if tensor is not None and (tensor.dtype != torch.int32 or tensor.shape != (rows,)):
+            raise UsageError(f"{name} are {tensor.dtype} {list(tensor.shape)}; int32 [{rows}] is needed")
+    if launch.k < 1 or calls < 1:
+        raise UsageError(f"k is {launch.k} and calls {calls}; both must be at least 1")
+    bad: Sequence[int] = [slot for slot in launch.slots if not 0 <= slot < rows]
+    if bad or not launch.slots:
+        raise UsageError(f"slots are {list(launch.slots)[:10]}; rows from 0 to {rows - 1} are needed")
+
+
+def _request(launch: Launch, calls: int, library: str | None) -> Message:
+    return {
+        "op": launch.op,
+        "library": library,
+        "k": launch.k,
+        "max_seq_len": launch.max_seq_len,
+        "width": launch.scores.shape[1],
+        "stride": row_stride(launch),
+        "dtype": NAMES[launch.scores.dtype],
+        "static_threshold": launch.static_threshold,
+        "slots": list(launch.slots),
+        "calls": calls,
+    }
+
+
+def _no_adapter(op: str) -> str:
+    if not op:
+        return "the launch names no op; give it"
+    if op in CHOICES:
+        return f"{op} is an engine's own choice among ops, and no op: name the one that it takes"
+    others = ", ".join(one.name for one in OPS if one.name in ADAPTERS)
+    return f"the vendor engine does not know how {op} is called; it calls {others}"
