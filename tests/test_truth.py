@@ -15,37 +15,17 @@ import torch
 from tests import truth
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
-from workbench.analysis.risk import ORDERED, Risk, risk
+from workbench.analysis.risk import ORDERED, Risk
 from workbench.analysis.walks import walked_missing
 from workbench.capture.row import Call, Row
 from workbench.paths.catalog import get_path
-from workbench.paths.routing import route
-
-DEVICE = "h200"
 
 
 @cache
 def risks(case_id: str) -> dict[truth.Record, list[Risk]]:
     """The risk of every row of a case on the path that each record's op routes it to."""
-    rows = truth.rows(case_id)
-    profiles: dict[tuple[int, str], RowProfile] = {}
-    known: dict[tuple[int, str, str, str], Risk] = {}
-
-    def of(row: Row, path: str, variant: str) -> Risk:
-        key = (row.index, row.dtype, path, variant)
-        if key not in known:
-            profile = profiles.setdefault((row.index, row.dtype), RowProfile(row.valid, row.dtype, row.k))
-            spec = get_path(path)
-            known[key] = risk(profile, spec, spec.variant(variant))
-        return known[key]
-
-    found = {}
-    for record in truth.records()[case_id]:
-        given = [truth.given_to(record.op, row) for row in rows]
-        taken = [route(row, record.op, record.release, DEVICE) for row in given]
-        assert all(one.path for one in taken), f"{record}: a row has no route"
-        found[record] = [of(row, one.path, one.variant) for row, one in zip(given, taken, strict=True)]
-    return found
+    known = truth.Risks(truth.rows(case_id))
+    return {record: known.of(record.op, record.release) for record in truth.records()[case_id]}
 
 
 @pytest.mark.parametrize("case_id", truth.records())

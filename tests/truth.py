@@ -15,8 +15,13 @@ from pathlib import Path
 
 import torch
 
+from workbench.analysis.profile import RowProfile
+from workbench.analysis.risk import Risk, risk
 from workbench.capture.row import Call, Row
+from workbench.paths.catalog import get_path
+from workbench.paths.routing import route
 
+DEVICE = "h200"
 DATA = Path(__file__).parent / "data" / "truth"
 OPS = {
     "persistent": "vllm.persistent_topk",
@@ -93,24 +98,61 @@ def given_to(op: str, row: Row) -> Row:
     return row
 
 
-def rows(case_id: str, most: int | None = None) -> list[Row]:
-    """The rows of a case, or the first ``most`` of them."""
+def batch(case_id: str) -> tuple[torch.Tensor, list[int]]:
+    """The scores of a case, float32 [rows, width], and the lengths of its rows."""
     case = cases()[case_id]
     generators = _generators()
     scores = generators.build(case)
     digest = hashlib.sha256(scores.tobytes()).hexdigest()[:16]
     assert digest == case["sha256"], f"{case_id} was not rebuilt to the bit: NumPy's random streams have changed"
-    width = scores.shape[1]
+    return torch.from_numpy(scores), generators.lengths(case)
+
+
+def rows(case_id: str, most: int | None = None) -> list[Row]:
+    """The rows of a case, or the first ``most`` of them."""
+    return rows_of(case_id, *batch(case_id))[:most]
+
+
+def rows_of(case_id: str, scores: torch.Tensor, lengths: list[int]) -> list[Row]:
+    """The rows of a case whose batch is there already."""
+    case, width = cases()[case_id], scores.shape[1]
     call = Call(k=case["k"], rows=case["rows"], width=width, stride=width, next_n=1, max_seq_len=width)
-    lengths = generators.lengths(case)
     return [
         Row(
-            torch.from_numpy(scores[index]),
+            scores[index],
             length,
             call=call,
             batch=torch.tensor(lengths),
             index=index,
             capture=case_id,
         )
-        for index, length in enumerate(lengths[:most])
+        for index, length in enumerate(lengths)
     ]
+
+
+class Risks:
+    """The risk of every row of a case, each path and variant worked out once.
+
+    Args:
+        given: the rows, as ``rows`` gives them.
+    """
+
+    def __init__(self, given: list[Row]) -> None:
+        self._rows = given
+        self._profiles: dict[tuple[int, str], RowProfile] = {}
+        self._known: dict[tuple[int, str, str, str], Risk] = {}
+
+    def of(self, op: str, release: str) -> list[Risk]:
+        """On the path that an op of a release takes on an H200, row by row."""
+        given = [given_to(op, row) for row in self._rows]
+        taken = [route(row, op, release, DEVICE) for row in given]
+        assert all(one.path for one in taken), f"{op} of {release}: a row has no route"
+        return [self._on(row, one.path, one.variant) for row, one in zip(given, taken, strict=True)]
+
+    def _on(self, row: Row, path: str, variant: str) -> Risk:
+        key = (row.index, row.dtype, path, variant)
+        if key not in self._known:
+            profile = self._profiles.setdefault((row.index, row.dtype), RowProfile(row.valid, row.dtype, row.k))
+            spec = get_path(path)
+            self._known[key] = risk(profile, spec, spec.variant(variant))
+        return self._known[key]
