@@ -1,6 +1,6 @@
 """Run released ops on the truth cases through the vendor engine and hold them against what was recorded.
 
-python -m tests.bench.truth_vendor --output FILE (--pack FILE | --libraries FOLDER) [--cases 's0*'] [--calls 10]
+python -m tests.bench.truth_vendor --output FILE [--pack FILE | --store FOLDER | --libraries FOLDER] [--cases 's0*']
 
 Every case is built once and given, as the whole batch that it is, to every op of every release. A case is lossy where
 any call lost a winner. Where a random arrival order would leave the batch clean with a probability between 0.01 and
@@ -15,10 +15,12 @@ import datetime
 import json
 import math
 import sys
+import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -166,9 +168,6 @@ def libraries(folder: Path) -> Finder:
         def __init__(self, home: Path) -> None:
             self.home = home
 
-        def verify(self) -> None:
-            """Nothing is known to hold the files against."""
-
         def library_for(self, op: str, capability: tuple[int, int]) -> Path:
             names = sorted(self.home.rglob("*.so"), key=lambda path: "stable" not in path.name)
             of_op = [path for path in names if get_op(op).source.rpartition(".")[2].encode() in path.read_bytes()]
@@ -185,11 +184,31 @@ def libraries(folder: Path) -> Finder:
     return find
 
 
+def finder_of(told: argparse.Namespace, stack: ExitStack) -> Finder | None:
+    """Where the libraries are looked for; ``None`` for the user's own store and what is installed."""
+    if told.libraries:
+        return libraries(told.libraries)
+    if not told.pack and not told.store:
+        return None
+    from workbench.vendor.store import find
+
+    root = told.store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="workbench-store-")))
+    if told.pack:
+        from workbench.vendor.pack import unpack
+
+        for added in unpack(told.pack, root):
+            print(f"unpacked {added.stored.release}", flush=True)
+    return partial(find, root=root)
+
+
 def arguments(given: list[str] | None) -> argparse.Namespace:
     """Of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--libraries", type=Path, help="a folder with a folder of libraries for each release")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--pack", type=Path, help="an archive of `workbench vendor pack`; unpacked for this run only")
+    where.add_argument("--store", type=Path, help="a store, in place of the user's own")
+    where.add_argument("--libraries", type=Path, help="a folder with a folder of libraries for each release")
     parser.add_argument("--releases", nargs="+", default=list(RELEASES))
     parser.add_argument("--cases", default="*", help="glob over their names")
     parser.add_argument("--calls", type=int, default=10)
@@ -213,9 +232,9 @@ def main(given: list[str] | None = None) -> int:
         "calls": told.calls,
         "complete": False,
     }
-    finder = libraries(told.libraries) if told.libraries else None
     about: dict[str, dict[str, str]] = {}
     with ExitStack() as stack:
+        finder = finder_of(told, stack)
         engines = {
             release: stack.enter_context(VendorEngine(release, device=told.device, finder=finder))
             for release in told.releases

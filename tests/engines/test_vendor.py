@@ -22,7 +22,7 @@ from workbench.engines.vendor.adapters import ADAPTERS
 from workbench.engines.vendor.engine import NO_DEVICE, VendorEngine
 from workbench.engines.vendor.runner import OWN_OUTPUT
 from workbench.engines.vendor.sources import Stored
-from workbench.errors import UsageError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.numeric.select import exact_topk
 from workbench.paths.selection import UNWRITTEN
 from workbench.vendor.release import Wheel
@@ -234,11 +234,9 @@ class Folder(Stored):
     def __init__(self, file: Path, broken: str = "") -> None:
         self.file, self.broken = file, broken
 
-    def verify(self) -> None:
-        if self.broken:
-            raise UsageError(self.broken)
-
     def library_for(self, op: str, capability: tuple[int, int]) -> Path:
+        if self.broken:
+            raise WorkbenchError(self.broken)
         if op == "vllm.cooperative_topk":
             raise UsageError("no library of vllm==0.33.0 has vllm.cooperative_topk")
         return self.file
@@ -257,6 +255,16 @@ def test_a_library_that_does_not_load_says_why(tmp_path: Path) -> None:
     broken = "vllm==0.33.0: a file is not the one that was stored"
     with VendorEngine("vllm==0.33.0", device="cpu", finder=lambda wheel: Folder(library, broken)) as engine:
         assert engine.answer(launch("vllm.persistent_topk")).refused == (broken,)
+
+
+def test_a_damaged_entry_of_the_store_is_said_and_not_passed_over(behave: Behave) -> None:
+    behave("exact")
+
+    def damaged(wheel: Wheel) -> Stored:
+        raise WorkbenchError(f"{wheel}: no manifest of a release")
+
+    with VendorEngine("vllm==0.26.0", device="cpu", finder=damaged) as engine:
+        assert engine.answer(launch("vllm.persistent_topk")).refused == ("vllm==0.26.0: no manifest of a release",)
 
 
 def test_the_symbol_that_a_library_lacks_is_named(tmp_path: Path) -> None:
@@ -279,7 +287,7 @@ def test_a_library_without_the_op_is_refused(tmp_path: Path) -> None:
 
 
 def nothing(wheel: Wheel) -> Stored:
-    raise LookupError
+    raise UsageError("it is not in the store")
 
 
 REFUSED = {

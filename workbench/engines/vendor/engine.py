@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -12,7 +12,7 @@ from workbench.engines.launch import Answer, Launch
 from workbench.engines.vendor import sources
 from workbench.engines.vendor.adapters import ADAPTERS, Adapter, row_stride
 from workbench.engines.vendor.hazards import hazards
-from workbench.engines.vendor.sources import Finder, Source
+from workbench.engines.vendor.sources import Finder, Source, Stored
 from workbench.engines.worker.host import Worker
 from workbench.engines.worker.wire import NAMES, Message, Parcel, pack
 from workbench.errors import UsageError, WorkbenchError
@@ -110,9 +110,8 @@ class VendorEngine:
         reasons = adapter.unmet_device(capability) if self._device != "cpu" else []
         if source.stored is not None:
             try:
-                source.stored.verify()
-                library = str(source.stored.library_for(adapter.op, capability))
-            except WorkbenchError as error:
+                library = opened.library(source.stored, adapter.op, capability)
+            except (WorkbenchError, LookupError) as error:
                 reasons.append(str(error))
         if reasons:
             return Answer(refused=tuple(reasons), about=about)
@@ -120,6 +119,7 @@ class VendorEngine:
             return Answer(fault=f"not called: {'; '.join(harm)}", about=about)
         outcome = opened.worker.ask(_request(launch, calls, library), self._tensors(launch), patience=self._patience)
         if outcome.data is None:
+            opened.libraries.clear()  # the next process loads them anew
             return Answer(refused=outcome.refused, fault=outcome.fault, about=about)
         about.update(outcome.data["about"])
         return Answer(outcome.tensors["indices"], about=about, notes=tuple(outcome.data["notes"]))
@@ -133,34 +133,46 @@ class VendorEngine:
 
 @dataclass(frozen=True)
 class _Opened:
+    """A worker, the machine that it sees, and the libraries that it was told to load, by op."""
+
     worker: Worker
     about: dict[str, str]
+    libraries: dict[str, str] = field(default_factory=dict)
+
+    def library(self, stored: Stored, op: str, capability: tuple[int, int]) -> str:
+        """The library of an op; its file is checked when it is first named to the process that loads it."""
+        if op not in self.libraries:
+            self.libraries[op] = str(stored.library_for(op, capability))
+        return self.libraries[op]
 
 
-class _Last:
-    """The scores that were packed last: one batch is given to ops of many releases, and is copied once."""
-
-    tensor: weakref.ref[torch.Tensor] | None = None
-    version = 0
-    parcel: Parcel | None = None
+# The scores that were packed last, as they were then: one batch is given to ops of many releases, and is copied once.
+# One object, so that threads see all of it or nothing.
+_last: tuple[weakref.ref[torch.Tensor], int, Parcel] | None = None
 
 
 def parcel_of(scores: torch.Tensor) -> Parcel:
-    """A parcel of scores; that of the last call where the tensor is the same and was not written to since.
+    """A parcel of scores; that of the last call where the tensor is the same and torch has not written to it since.
 
     Raises:
         OSError: there is no room for it.
     """
-    last = _Last.tensor() if _Last.tensor is not None else None
-    if last is not scores or _Last.version != scores._version or _Last.parcel is None:
-        _Last.parcel = None  # before the next one takes memory
-        _Last.parcel, _Last.tensor, _Last.version = pack(scores), weakref.ref(scores, _forget), scores._version
-    return _Last.parcel
+    global _last
+    if scores.is_inference():  # torch does not count what is written to these
+        return pack(scores)
+    last = _last
+    if last is not None and last[0]() is scores and last[1] == scores._version:
+        return last[2]
+    _last = last = None  # before the next one takes memory
+    parcel = pack(scores)
+    _last = (weakref.ref(scores, _forget), scores._version, parcel)
+    return parcel
 
 
 def _forget(tensor: weakref.ref[torch.Tensor]) -> None:
-    if _Last.tensor is tensor:
-        _Last.tensor = _Last.parcel = None
+    global _last
+    if _last is not None and _last[0] is tensor:
+        _last = None
 
 
 def check(launch: Launch, calls: int) -> None:

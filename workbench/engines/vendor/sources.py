@@ -11,21 +11,22 @@ from typing import Protocol
 from packaging.version import InvalidVersion, Version
 
 from workbench.engines.vendor.adapters import PACKAGES, Adapter
-from workbench.errors import WorkbenchError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.vendor.release import Wheel
 
 
 class Stored(Protocol):
     """A release's libraries as the store holds them."""
 
-    def verify(self) -> None:
-        """WorkbenchError where a file is not the one that was stored."""
-
     def library_for(self, op: str, capability: tuple[int, int]) -> Path:
-        """The library that registers an op for a GPU; WorkbenchError where there is none."""
+        """The library that registers an op for a GPU, once its file was found to be what was stored.
+
+        Raises:
+            WorkbenchError: there is none, or it is damaged.
+        """
 
 
-# Of a release; WorkbenchError or LookupError where the store does not hold it.
+# What the store holds of a release: UsageError or LookupError if nothing, any other WorkbenchError if it is damaged.
 Finder = Callable[[Wheel], Stored]
 
 
@@ -33,13 +34,12 @@ def store(wheel: Wheel) -> Stored:
     """What this user's store holds of a release.
 
     Raises:
-        WorkbenchError, LookupError: it does not hold the release.
+        UsageError, LookupError: it does not hold the release. WorkbenchError: what it holds is damaged.
     """
     try:
-        module = import_module("workbench.vendor.store")
-    except ModuleNotFoundError:
+        return import_module("workbench.vendor.store").find(wheel)  # type: ignore[no-any-return]
+    except ModuleNotFoundError:  # without platformdirs there is no cache of the user
         raise LookupError from None
-    return module.find(wheel)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,13 @@ def find(adapter: Adapter, wheel: Wheel | None, finder: Finder) -> Source | str:
     package = PACKAGES[adapter.package]
     if wheel is not None and wheel.package not in (package.name, *package.distributions):
         return f"{adapter.op} belongs to {package.name}; {wheel} has no such op"
-    unstored = ""
     if wheel is not None and package.libraries:
         try:
             return Source(wheel, finder(wheel))
-        except (WorkbenchError, LookupError) as error:
-            unstored = f" ({error})" if str(error) else ""
+        except (UsageError, LookupError):
+            pass
+        except WorkbenchError as error:
+            return str(error)
     there = installed(package.distributions)
     if there is not None and (wheel is None or _same(wheel.version, there.version)):
         return Source(there)
@@ -82,7 +83,7 @@ def find(adapter: Adapter, wheel: Wheel | None, finder: Finder) -> Source | str:
     what = f"{wanted} is not installed" if there is None else f"{wanted} is not installed: {there} is"
     if package.libraries:
         fetch = f"workbench vendor add {wanted if wheel is not None else f'{distribution}==VERSION'}"
-        return f"{what}, and its libraries are not in the store{unstored}; fetch them: {fetch}"
+        return f"{what}, and its libraries are not in the store; fetch them: {fetch}"
     return f"{what}; install it where the workbench runs: pip install {wanted}"
 
 
