@@ -251,6 +251,8 @@ def main(given: list[str] | None = None) -> int:
             spent = time.perf_counter() - since
             says = f"differ: {', '.join(differ)}" if differ else "as recorded"
             print(f"{at}/{len(cases)} {case_id}: {len(made)} records, {spent:.1f} s, {says}", flush=True)
+            for reason in {str(one["fault"] or "; ".join(one["refused"])) for one in made if "lossy" not in one}:
+                print(f"    not run: {reason}", flush=True)
     print(json.dumps(result.get("summary", {}), indent=1))
     return int(not records or not all(one["agrees"] for one in records))
 

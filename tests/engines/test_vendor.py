@@ -136,7 +136,7 @@ def test_noise_does_not_disturb_the_answers(behave: Behave) -> None:
         assert kinds(given, engine.answer(given, calls=3)) <= {"exact", "ties"}
 
 
-HANGS = "call 1 of 2 of vllm.persistent_topk did not return within 1 s: it hangs, or takes longer than that"
+HANGS = "call 1 of 2 of vllm.persistent_topk did not return within 2 s: it hangs, or takes longer than that"
 FAULTS = {
     "hangs": HANGS,
     "hangs holding the lock": HANGS,
@@ -151,7 +151,7 @@ FAULTS = {
 def test_a_fault_is_told_and_survived(how: str, behave: Behave) -> None:
     before = descriptors()
     given = launch("vllm.persistent_topk")
-    with vendor_engine(device="cpu", call_s=1) as engine:
+    with vendor_engine(device="cpu", call_s=2) as engine:
         behave(how)
         asked = engine.answer(given, calls=2)
         (worker,) = (opened.worker for opened in engine._workers.values())
@@ -397,6 +397,16 @@ def test_one_batch_is_sent_once_and_seen_when_it_changes(engine: VendorEngine) -
     assert kinds(first, engine.answer(first)) <= {"exact", "ties"}
     wider = replace(first, scores=torch.nn.functional.pad(first.scores, (0, 29))[:, :WIDTH])
     assert kinds(wider, engine.answer(wider)) <= {"exact", "ties"}
+
+
+def test_a_launch_that_memory_cannot_hold_is_refused(engine: VendorEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert engine.answer(launch("vllm.persistent_topk", seed=7)).refused == (
+        "there is no memory for a copy of the launch: [Errno 28] No space left on device",
+    )
 
 
 def test_engines_choices_and_unknown_ops_are_refused() -> None:

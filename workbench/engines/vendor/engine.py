@@ -117,17 +117,21 @@ class VendorEngine:
             return Answer(refused=tuple(reasons), about=about)
         if not self._allow_hazards and (harm := hazards(launch, str(source.wheel), about.get("gpu", ""))):
             return Answer(fault=f"not called: {'; '.join(harm)}", about=about)
-        outcome = opened.worker.ask(_request(launch, calls, library), self._tensors(launch), patience=self._patience)
+        try:
+            tensors = self._tensors(launch)
+        except OSError as error:
+            return Answer(refused=(f"there is no memory for a copy of the launch: {error}",), about=about)
+        outcome = opened.worker.ask(_request(launch, calls, library), tensors, self._patience)
         if outcome.data is None:
             opened.libraries.clear()  # the next process loads them anew
             return Answer(refused=outcome.refused, fault=outcome.fault, about=about)
         about.update(outcome.data["about"])
         return Answer(outcome.tensors["indices"], about=about, notes=tuple(outcome.data["notes"]))
 
-    def _tensors(self, launch: Launch) -> dict[str, torch.Tensor | Parcel]:
-        given: dict[str, torch.Tensor | Parcel] = {"scores": parcel_of(launch.scores), "lengths": launch.lengths}
+    def _tensors(self, launch: Launch) -> dict[str, Parcel]:
+        given = {"scores": parcel_of(launch.scores), "lengths": pack(launch.lengths)}
         if launch.starts is not None and bool((launch.starts != 0).any()):
-            given["starts"] = launch.starts
+            given["starts"] = pack(launch.starts)
         return given
 
 
