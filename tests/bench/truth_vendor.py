@@ -96,7 +96,7 @@ def asked(case_id: str, releases: list[str]) -> list[tuple[str, str]]:
 def entry(case_id: str, op: str, release: str, answer: Answer, judge: Judge, p_clean: float) -> dict[str, object]:
     """One record: what was seen, what was recorded, and whether they agree."""
     (recorded,) = [one for one in truth.records()[case_id] if (one.op, one.release) == (op, release)]
-    made: dict[str, object] = {"case": case_id, "op": op, "release": release, "p_clean": p_clean}
+    made: dict[str, object] = {"case": case_id, "op": op, "release": release, "p_clean": float(f"{p_clean:.4g}")}
     undecided = UNDECIDED[0] < p_clean < UNDECIDED[1]
     was_lossy = max(recorded.missing_total) > 0
     made |= {"undecided": undecided, "recorded_lossy": was_lossy, "recorded_missing": list(recorded.missing_total)}
@@ -110,7 +110,7 @@ def entry(case_id: str, op: str, release: str, answer: Answer, judge: Judge, p_c
     return made | {
         "lossy": lossy,
         "missing": missing.sum(1).tolist(),
-        "bad_rows": (missing > 0).sum(1).tolist(),
+        "bad_rows": int((missing > 0).sum(1).max()),
         "invalid_slots": int(invalid.sum()),
         "unwritten": int((answer.indices == UNWRITTEN).sum()),
         "distinct_sets": sets,
@@ -137,10 +137,28 @@ def summary(records: list[dict[str, object]]) -> dict[str, object]:
     return {"all": dict(total), "by op and release": {name: dict(counts) for name, counts in sorted(by.items())}}
 
 
+KEPT = ("p_clean", "lossy", "recorded_lossy", "agrees")  # said whatever they are
+
+
+def as_text(result: dict[str, object]) -> str:
+    """JSON with one record a line, without counts of nothing: a list of zeros, say."""
+    head = json.dumps({name: value for name, value in result.items() if name != "records"}, indent=1)
+    records = ",\n".join(json.dumps(_told(one), separators=(",", ":")) for one in result.get("records", ()))
+    return head.removesuffix("\n}") + ',\n "records": [\n' + records + "\n]}\n"
+
+
+def _told(record: dict[str, object]) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in record.items()
+        if name in KEPT or (any(value) if isinstance(value, list) else bool(value))
+    }
+
+
 def save(output: Path, result: dict[str, object]) -> None:
     """Put the file in place whole."""
     part = output.with_name(f".{output.name}.part")
-    part.write_text(json.dumps(result, indent=1) + "\n")
+    part.write_text(as_text(result))
     part.replace(output)
 
 
@@ -216,6 +234,16 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+def _plain(words: list[str]) -> list[str]:
+    """A command line without the folders of the machine that ran it."""
+    return [Path(word).name if "/" in word else word for word in words]
+
+
+def _placeless(about: dict[str, str]) -> dict[str, str]:
+    """What ran, with the library by its name alone."""
+    return about | ({"library": Path(about["library"]).name} if "library" in about else {})
+
+
 def main(given: list[str] | None = None) -> int:
     """Run every case; the output holds what is done so far at any time."""
     told = arguments(given)
@@ -228,7 +256,7 @@ def main(given: list[str] | None = None) -> int:
         "date": datetime.date.today().isoformat(),
         "device": torch.cuda.get_device_name() if told.device != "cpu" else "cpu",
         "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]},
-        "command": " ".join(["python -m tests.bench.truth_vendor", *(given if given is not None else sys.argv[1:])]),
+        "command": " ".join(["python -m tests.bench.truth_vendor", *_plain(sys.argv[1:] if given is None else given)]),
         "calls": told.calls,
         "complete": False,
     }
@@ -243,7 +271,7 @@ def main(given: list[str] | None = None) -> int:
             since = time.perf_counter()
             made, ran = run_case(case_id, engines, told.calls, told.device)
             records += made
-            about |= {release: one for release, one in ran.items() if one}
+            about |= {release: _placeless(one) for release, one in ran.items() if one}
             result |= {"seconds": round(time.perf_counter() - began, 1), "complete": at == len(cases)}
             result |= {"about": about, "summary": summary(records), "records": records}
             save(told.output, result)
