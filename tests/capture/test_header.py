@@ -198,20 +198,29 @@ def test_header_lengths(raw: Callable[..., Path], tmp_path: Path) -> None:
 
 def test_other_kinds_of_file_are_recognised(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    torch.save({"scores": torch.ones(3)}, path)
-    assert "PyTorch .pt archive" in refusal(path)
     path.write_bytes(pickle.dumps({"scores": [1.0] * 40}))
-    assert "Python pickle" in refusal(path)
-    arrays = io.BytesIO()
-    np.savez(arrays, scores=np.ones(3))
-    path.write_bytes(arrays.getvalue())
-    assert "NumPy .npz" in refusal(path)
+    assert "a pickle outside an archive" in refusal(path)
     path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     assert "git lfs pull" in refusal(path)
     path.write_text(json.dumps({"weight_map": {"a": "b"}}))
     assert "JSON file" in refusal(path)
     path.write_bytes(os.urandom(7) + b"\xff" + os.urandom(100))
-    assert "not a safetensors file" in refusal(path) or "only safetensors is read" in refusal(path)
+    assert "not a safetensors file" in refusal(path) or "which is not read" in refusal(path)
+
+
+def test_other_kinds_of_file_are_no_shards(tmp_path: Path) -> None:
+    """What opens by itself is recognised where a shard of a safetensors set should be."""
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"scores": "x.safetensors"}}))
+    path = tmp_path / "x.safetensors"
+    torch.save({"scores": torch.ones(3)}, path)
+    assert "PyTorch .pt archive" in refusal(index)
+    path.write_bytes(pickle.dumps({"scores": [1.0] * 40}))
+    assert "Python pickle" in refusal(index)
+    arrays = io.BytesIO()
+    np.savez(arrays, scores=np.ones(3))
+    path.write_bytes(arrays.getvalue())
+    assert "NumPy .npz" in refusal(index)
 
 
 def test_what_is_no_regular_file(tmp_path: Path) -> None:

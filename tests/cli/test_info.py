@@ -65,7 +65,7 @@ def test_json_lists_the_errors_beside_the_captures(cli_json: CliJson, captures: 
 def test_a_folder_is_an_error_that_tells_the_cure(cli: Cli, captures: Path) -> None:
     result = cli("info", captures)
     assert result.exit_code == 2
-    assert "name a .safetensors file in it" in result.stderr
+    assert "this is a folder of captures; name one of them" in result.stderr
 
 
 def test_verify_reads_everything(cli: Cli, cli_json: CliJson, captures: Path) -> None:
@@ -93,12 +93,19 @@ def test_verify_lists_every_problem(cli: Cli, cli_json: CliJson, tmp_path: Path)
     assert (code, len(document["captures"][0]["problems"])) == (2, 2)
 
 
-def test_a_foreign_file_is_opened_by_naming_its_tensors(cli: Cli, cli_json: CliJson, captures: Path) -> None:
-    foreign = captures / "foreign.safetensors"
-    refused = cli("info", foreign)
+def test_a_foreign_file_is_opened_by_naming_its_tensors(
+    cli: Cli, cli_json: CliJson, captures: Path, tmp_path: Path
+) -> None:
+    unknown = tmp_path / "unknown.safetensors"
+    save_file({"layer.0.x": torch.ones(2, 3)}, unknown)
+    refused = cli("info", unknown)
     assert refused.exit_code == 2
     assert "--scores" in refused.stderr
-    assert "layer.0.logits" in refused.stderr
+    assert "layer.0.x" in refused.stderr
+    foreign = captures / "foreign.safetensors"
+    code, document = cli_json("info", foreign)
+    assert code == 0
+    assert "found by name: scores 'logits' and lengths 'lens'" in document["captures"][0]["notes"]
     code, document = cli_json("info", foreign, "--scores", "layer.*.logits", "--lengths", "layer.*.lens", "--k", 512)
     assert code == 0
     assert document["captures"][0]["format"] == "foreign"

@@ -28,14 +28,16 @@ class CaptureInfo:
     """What a capture is, known without reading a score.
 
     Attributes:
-        path: as given. format: ``workbench 1``, ``foreign`` or ``memory``. size_bytes: of all its files.
+        path: as given. format: ``workbench 1``, ``memory`` or a reader's, as ``foreign``. size_bytes: of all its
+            files.
         rows, calls: how many. dtype: of the scores. layout: ``padded``, ``ragged`` or ``many tensors``.
         width: of the widest row. length_min, length_max: over all rows. outside: how many rows have a length that
             leaves them, negative or past their last cell. recorded: whether it holds selections.
         strings: op, release, device, model, request; ``None`` where unknown. source: how it was made, free text.
         notes: what a reader should know, in words.
         tokens: how many tokens it holds. vocab, logits: entries and dtype of their LM-head rows, ``None`` without.
-        tensors: (name, dtype, shape) of all tensors of the file or set.
+        tensors: (name, dtype, shape) of all tensors of the file or set. used: of a dump of another tool, the names of
+            the tensors that its rows are made of. left: what else it holds, a line each.
     """
 
     path: str
@@ -57,6 +59,8 @@ class CaptureInfo:
     vocab: int | None = None
     logits: str | None = None
     tensors: tuple[tuple[str, str, tuple[int, ...]], ...] = field(default=(), repr=False)
+    used: tuple[str, ...] = field(default=(), repr=False)
+    left: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Capture:
@@ -168,6 +172,11 @@ class Capture:
         if not -len(self) <= row < len(self):
             raise IndexError(f"{self.name} has rows 0 to {len(self) - 1}, no row {row}")
         return row % len(self)
+
+    @property
+    def store(self) -> Store:
+        """Where its rows come from; for what joins captures."""
+        return self._store
 
     @property
     def lengths(self) -> torch.Tensor:

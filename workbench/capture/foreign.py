@@ -1,18 +1,26 @@
-"""Foreign safetensors files, their tensors named by the caller, and sharded sets of them."""
+"""Rows of named tensors: of foreign safetensors files, of sharded sets of them, and of dumps that readers know."""
 
 from __future__ import annotations
 
 import heapq
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
-from workbench.capture.checks import Names, check_k, check_lengths, check_slots, check_starts, first_true
-from workbench.capture.format import INTS, SCORES
+from workbench.capture.checks import (
+    Names,
+    check_call_fields,
+    check_k,
+    check_lengths,
+    check_slots,
+    check_starts,
+    first_true,
+)
+from workbench.capture.format import CALL_FIELDS, INTS, SCORES
 from workbench.capture.header import MAX_HEADER, TensorInfo
 from workbench.capture.source import Source
 from workbench.capture.store import Block, CallTable, FileStore
@@ -21,6 +29,7 @@ from workbench.capture.strictjson import strict_json
 from workbench.capture.values import brief, shape_text, shown
 from workbench.errors import CaptureError, UsageError
 
+CONTIGUOUS = "save it after .contiguous()"
 INDEX_SUFFIX = ".safetensors.index.json"
 _LISTED = 12
 _DIGITS = re.compile(r"([0-9]{1,18})")
@@ -28,20 +37,24 @@ _DIGITS = re.compile(r"([0-9]{1,18})")
 
 @dataclass(frozen=True)
 class TensorSet:
-    """Tensors by name, over one file or the shards of a set.
+    """Tensors by name, over one file, the shards of a set or the files of a folder.
 
     Attributes:
-        file: the file that was opened, for messages. sources: it, then the shards. tensors: all of them, by name.
-        shards: the source of each tensor that is not in the file that was opened.
+        file: what was opened, for messages. sources: its files. tensors: all of them, by name.
+        shards: the source of each tensor that is not in the first file.
+        broken: why tensors that should be there cannot be read, by their names.
     """
 
     file: str
     sources: list[Source]
     tensors: dict[str, TensorInfo]
     shards: dict[str, Source] = field(default_factory=dict)
+    broken: dict[str, CaptureError] = field(default_factory=dict)
 
     def get(self, name: str) -> tuple[Source, TensorInfo]:
         """One tensor by name, and where it is."""
+        if name in self.broken:
+            raise self.broken[name]
         if name not in self.tensors:
             raise CaptureError(
                 f"there is no such tensor; there are {self.listed()}", file=self.file, tensor=brief(name)
@@ -50,7 +63,12 @@ class TensorSet:
 
     def in_order(self) -> list[TensorInfo]:
         """All tensors in natural order of their names."""
-        return [self.tensors[name] for name in sorted(self.tensors, key=natural)]
+        return [self._shown(name) for name in sorted(self.tensors, key=natural)]
+
+    def _shown(self, name: str) -> TensorInfo:
+        """A tensor under the name that it has here, which in its own file may be a shorter one."""
+        info = self.tensors[name]
+        return info if info.name == name else replace(info, name=name)
 
     def listed(self) -> str:
         """Names, dtypes and shapes of at most a dozen tensors."""
@@ -58,7 +76,7 @@ class TensorSet:
             return "no tensors"
         names = heapq.nsmallest(_LISTED, self.tensors, key=natural)
         more = f" and {len(self.tensors) - _LISTED} more" if len(self.tensors) > _LISTED else ""
-        return ", ".join(str(self.tensors[name]) for name in names) + more
+        return ", ".join(str(self._shown(name)) for name in names) + more
 
     def close(self) -> None:
         """Close every file."""
@@ -146,26 +164,36 @@ def _inside(index: Source, shard: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Group:
-    """The tensors of one call by name."""
+class Group:
+    """The tensors of one call by name, and what integers of ``CALL_FIELDS`` are known of it."""
 
     scores: str
-    lengths: str | None
-    starts: str | None
-    indices: str | None
+    lengths: str | None = None
+    starts: str | None = None
+    indices: str | None = None
+    ints: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its tensors."""
+        return tuple(name for name in (self.scores, self.lengths, self.starts, self.indices) if name is not None)
 
 
-def _groups(
+def find_groups(
     names: Iterable[str], scores: str, lengths: str | None, starts: str | None, indices: str | None
-) -> list[_Group] | None:
-    """The named tensors of each call; ``None`` if nothing matches the pattern."""
+) -> list[Group] | None:
+    """The named tensors of each call; ``None`` if nothing matches the pattern.
+
+    Raises:
+        UsageError: the names cannot be understood.
+    """
     others = {"lengths": lengths, "starts": starts, "indices": indices}
     everything = set(names)
     if "*" not in scores or scores in everything:
         for role, name in others.items():
             if name is not None and "*" in name and name not in everything:
                 raise UsageError(f"{role} {name!r} has a *, but scores {scores!r} has none that could fill it")
-        return [_Group(scores, lengths, starts, indices)]
+        return [Group(scores, lengths, starts, indices)]
     for role, name in {"scores": scores, **others}.items():
         if name is not None and name.count("*") > 1:
             raise UsageError(f"{role} {name!r} has more than one *; one is understood")
@@ -175,34 +203,25 @@ def _groups(
         if name.startswith(before) and name.endswith(after) and len(name) >= len(before) + len(after):
             text = name[len(before) : len(name) - len(after)]
             filled = {role: other and other.replace("*", text) for role, other in others.items()}
-            groups.append(_Group(name, filled["lengths"], filled["starts"], filled["indices"]))
+            groups.append(Group(name, filled["lengths"], filled["starts"], filled["indices"]))
     return groups or None
 
 
-def open_named(
-    tensors: TensorSet,
-    scores: str,
-    lengths: str | None,
-    starts: str | None,
-    indices: str | None,
-    k: int | None,
-    strings: dict[str, str | None],
+def open_groups(
+    tensors: TensorSet, groups: Sequence[Group], k: int | None, strings: dict[str, str | None]
 ) -> tuple[FileStore, tuple[str, ...]]:
-    """Rows of named tensors, one call a scores tensor, and notes in words.
+    """Rows of named tensors, each group one call, and notes in words; ``k``, if given, stands over the groups' own.
 
     Raises:
         CaptureError: a tensor is not there, of a wrong dtype or shape, or holds what no capture can hold.
-        UsageError: the names cannot be understood.
     """
-    groups = _groups(tensors.tensors, scores, lengths, starts, indices)
-    if groups is None:
-        raise CaptureError(f"no tensor matches {brief(scores)!r}; there are {tensors.listed()}", file=tensors.file)
+    check_row_count(len(groups), tensors.file, "scores")
     blocks: list[Block] = []
     all_lengths: list[torch.Tensor] = []
     first = 0
     for number, group in enumerate(groups):
         block, block_lengths = _block(tensors, group, first)
-        asked = torch.tensor([-1 if k is None else k])
+        asked = torch.tensor([group.ints.get("k", -1) if k is None else k])
         check_k(asked, None, block.width or 0, block.names, number)
         if block.k_max is not None:
             check_slots(asked, None, block.k_max, block.names, number)
@@ -210,22 +229,37 @@ def open_named(
         all_lengths.append(block_lengths)
         first += block.rows
         check_row_count(first, block.source.file, group.scores)
-    fields = {} if k is None else {"k": torch.full((len(blocks),), k, dtype=torch.int64)}
+    fields = _fields(groups, k)
+    check_call_fields(fields, tensors.file)
     table = CallTable(len(blocks), fields, strings)
     joined = all_lengths[0] if len(all_lengths) == 1 else torch.cat([part.to(torch.int64) for part in all_lengths])
-    return FileStore(blocks, joined, table, None, tensors.sources), _notes(blocks, lengths)
+    return FileStore(blocks, joined, table, None, tensors.sources), _notes(blocks, groups)
 
 
-def _notes(blocks: list[Block], lengths: str | None) -> tuple[str, ...]:
+def _fields(groups: Sequence[Group], k: int | None) -> dict[str, torch.Tensor]:
+    """The integers of all calls."""
+    known = {name for group in groups for name in group.ints} | ({"k"} if k is not None else set())
+    fields = {}
+    for name in CALL_FIELDS:
+        if name in known:
+            values = [group.ints.get(name, -1) for group in groups]
+            fields[name] = torch.tensor([k] * len(groups) if name == "k" and k is not None else values)
+    return fields
+
+
+def _notes(blocks: list[Block], groups: Sequence[Group]) -> tuple[str, ...]:
     notes = []
-    if lengths is None:
+    without = sum(group.lengths is None for group in groups)
+    if without == len(groups):
         notes.append("no lengths were named: every row is taken at its full width")
+    elif without:
+        notes.append(f"{without} of {len(groups)} calls have no lengths: their rows are taken at their full width")
     if any(block.indices is not None and block.indices.dtype == "int64" for block in blocks):
         notes.append("recorded indices are int64 in the file; rows give the same values as int32")
     return tuple(notes)
 
 
-def _block(tensors: TensorSet, group: _Group, first: int) -> tuple[Block, torch.Tensor]:
+def _block(tensors: TensorSet, group: Group, first: int) -> tuple[Block, torch.Tensor]:
     source, info = tensors.get(group.scores)
     check_dtype(info, SCORES, source.file)
 
@@ -269,7 +303,7 @@ def _block(tensors: TensorSet, group: _Group, first: int) -> tuple[Block, torch.
     return block, lengths
 
 
-def _names(tensors: TensorSet, group: _Group) -> Names:
+def _names(tensors: TensorSet, group: Group) -> Names:
     """Where the parts of one call are.
 
     k is in no file: its messages name the scores that it is asked of.
@@ -298,6 +332,8 @@ def _per_row(tensors: TensorSet, name: str, rows: int) -> torch.Tensor:
     """Lengths or starts, [rows] or [rows, 1]; of one row also without dimensions."""
     source, info = tensors.get(name)
     check_dtype(info, INTS, source.file)
+    if info.pitch is not None:
+        raise CaptureError(f"lies in a wider tensor; {CONTIGUOUS}", file=source.file, tensor=brief(name))
     if info.shape not in ((rows,), (rows, 1)) and not (rows == 1 and info.shape == ()):
         raise CaptureError(
             f"shape is {shape_text(info.shape)}; [{rows}] or [{rows}, 1] is needed for {rows} rows of scores",

@@ -67,6 +67,8 @@ class TensorInfo:
     Attributes:
         name, dtype: as in the file; ``dtype`` in words (``float32``). shape: non-negative ints.
         begin, end: its bytes, counted from the start of the file.
+        pitch: elements from row to row where that is more than the width, as in a view of a wider tensor.
+        problem: why it cannot be read as it lies in the file, with the cure; empty if it can.
 
     As a string it is short enough for a message.
     """
@@ -76,6 +78,8 @@ class TensorInfo:
     shape: tuple[int, ...]
     begin: int
     end: int
+    pitch: int | None = None
+    problem: str = ""
 
     def __str__(self) -> str:
         return f"{brief(self.name)!r} {self.dtype} {shape_text(self.shape)}"
@@ -131,15 +135,15 @@ def _recognise(first: bytearray) -> str | None:
     if first.startswith(b"PK\x03\x04"):
         name = first[30 : 30 + int.from_bytes(first[26:28], "little")]
         if name.endswith(b".npy"):
-            return f"this is a NumPy .npz archive; only safetensors is read: {_SAVE}"
+            return f"this is a NumPy .npz archive; safetensors is needed here: {_SAVE}"
         if name.endswith(b"data.pkl") or b"/" in name:
-            return f"this is a PyTorch .pt archive; only safetensors is read: load it where you trust it and {_SAVE}"
-        return "this is a zip archive; only safetensors is read: unpack it first"
+            return f"this is a PyTorch .pt archive; safetensors is needed here: load it where you trust it and {_SAVE}"
+        return "this is a zip archive; safetensors is needed here: unpack it first"
     for magic, kind, cure in _MAGIC:
         if first.startswith(magic):
-            return f"this is {kind}; only safetensors is read: {cure}"
+            return f"this is {kind}, which is not read: {cure}"
     if first.lstrip().startswith((b"{", b"[")):
-        return "this is a JSON file; only safetensors is read (a sharded set is opened by its *.safetensors.index.json)"
+        return "this is a JSON file, which is not read (a sharded set is opened by its *.safetensors.index.json)"
     return None
 
 

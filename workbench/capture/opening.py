@@ -1,4 +1,4 @@
-"""Opening captures: format version 1, named tensors of a foreign file, or a sharded set."""
+"""Opening captures: format version 1, and whatever else a reader knows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from workbench.capture.capture import Capture, file_info
-from workbench.capture.foreign import INDEX_SUFFIX, TensorSet, open_named, open_sharded, open_single
+from workbench.capture.foreign import Group, TensorSet, natural, open_groups
 from workbench.capture.format import CALL_BOUNDS, METADATA_KEY, STRINGS, parse_strings
+from workbench.capture.readers import safetensors_file
+from workbench.capture.readers.conversion import convert
+from workbench.capture.readers.dump import Dump
+from workbench.capture.readers.look import look_at
+from workbench.capture.readers.naming import Wanted, means_k, resolve
+from workbench.capture.readers.table import reader_of
 from workbench.capture.store import CallTable
 from workbench.capture.stored import open_stored
 from workbench.capture.tokens import stored_tokens
-from workbench.capture.values import brief, check_text, path_text, whole
-from workbench.errors import CaptureError, UsageError
+from workbench.capture.values import brief, check_text, path_text, shown, whole
+from workbench.errors import UsageError
+
+_LEFT = 1000  # lines of what a dump holds besides its rows
 
 
 def open_capture(
@@ -29,19 +37,23 @@ def open_capture(
     op: str | None = None,
     release: str | None = None,
     device: str | None = None,
+    as_dtype: str | None = None,
 ) -> Capture:
-    """Open a capture; scores are read row by row, later.
+    """Open a capture or a dump of another tool; scores are read row by row, later.
 
     Args:
-        path: a ``.safetensors`` file, or the ``*.safetensors.index.json`` of a sharded set; bytes name a file as they
-            do everywhere in Python.
-        scores: names the scores tensor of a foreign file, [rows, width] or [width] for one row. One ``*`` matches
-            many tensors, each one call, in natural order; the text that it matches fills the ``*`` of the others.
+        path: a capture, or a file or folder of any format of ``workbench.capture.readers.table``; bytes name a file as
+            they do everywhere in Python.
+        scores: names the scores tensor of a dump, [rows, width] or [width] for one row; without it, tensors are found
+            by their names. One ``*`` matches many tensors, each one call, in natural order; the text that it matches
+            fills the ``*`` of the others.
         lengths: names the valid lengths, [rows] or [rows, 1], int32 or int64. Without it every row is taken at its
             full width.
         starts: names the first valid cells, like ``lengths``.
         indices: names the recorded selections, [rows, k], int32 or int64.
         k, op, release, device: of every call; they go before what the capture says, and a note tells if it differs.
+        as_dtype: of a dump, read the scores as float32, bfloat16 or float16; a row with a value that it does not hold
+            exactly is refused.
 
     Raises:
         CaptureError: no such file, or one that is damaged or holds what no capture can hold.
@@ -50,40 +62,50 @@ def open_capture(
     try:
         k = None if k is None else whole(k, "k", *CALL_BOUNDS["k"])
         texts = {"scores": scores, "lengths": lengths, "starts": starts, "indices": indices}
-        for name, text in {**texts, "op": op, "release": release, "device": device}.items():
+        for name, text in {**texts, "op": op, "release": release, "device": device, "as_dtype": as_dtype}.items():
             if text is not None:
                 check_text(text, name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if scores is None and not (lengths is None and starts is None and indices is None):
-        raise UsageError("tensors of a foreign file are named, but not its scores; name them too (scores=, --scores)")
+    wanted = Wanted(scores, lengths, starts, indices, k)
     given = {"k": k, "op": op, "release": release, "device": device}
     given = {name: value for name, value in given.items() if value is not None}
-    tensors = _open(path)
+    dump = _open(path)
     try:
-        if scores is not None:
-            return _foreign(tensors, (scores, lengths, starts, indices), given)
-        return _stored(tensors, given)
+        if scores is None and _is_stored(dump):
+            if as_dtype is not None:
+                raise UsageError("as_dtype (--as) is for dumps; the scores of a capture are as they were recorded")
+            return _stored(dump.tensors, given)
+        return _dumped(dump, wanted, given, as_dtype)
     except BaseException:
-        tensors.close()
+        dump.tensors.close()
         raise
 
 
 def list_tensors(path: str | bytes | os.PathLike[str]) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-    """(name, dtype, shape) of all tensors of a safetensors file or set, in natural order; for choosing among them.
+    """(name, dtype, shape) of all tensors of a file or folder, in natural order; for choosing among them.
 
     Raises:
         CaptureError: no such file, or a damaged one.
     """
-    tensors = _open(path)
+    tensors = _open(path).tensors
     try:
         return tuple((info.name, info.dtype, info.shape) for info in tensors.in_order())
     finally:
         tensors.close()
 
 
-def _open(path: str | bytes | os.PathLike[str]) -> TensorSet:
-    return open_sharded(path) if path_text(path).endswith(INDEX_SUFFIX) else open_single(path)
+def _open(path: str | bytes | os.PathLike[str]) -> Dump:
+    """What is there, by the reader that recognises it."""
+    look = look_at(Path(path_text(path)), shown(path))
+    return reader_of(look).read(look)
+
+
+def _is_stored(dump: Dump) -> bool:
+    """Whether this is a capture of the workbench's own format."""
+    if dump.format != safetensors_file.FORMAT or len(dump.tensors.sources) != 1:
+        return False
+    return METADATA_KEY in dump.tensors.sources[0].header.metadata
 
 
 def short_name(path: str | os.PathLike[str]) -> str:
@@ -95,28 +117,45 @@ def short_name(path: str | os.PathLike[str]) -> str:
     return Path(path).name if relative.startswith("..") else Path(relative).as_posix()
 
 
-def _foreign(
-    tensors: TensorSet,
-    names: tuple[str, str | None, str | None, str | None],
-    given: Mapping[str, object],
-) -> Capture:
+def _dumped(dump: Dump, wanted: Wanted, given: Mapping[str, object], as_dtype: str | None) -> Capture:
     strings = {name: given.get(name) for name in STRINGS}
-    store, notes = open_named(tensors, *names, given.get("k"), strings)  # type: ignore[arg-type]
-    opened = tensors.sources[0]
-    info = file_info(store, tensors.in_order(), path=opened.file, format="foreign", strings=strings, notes=notes)
-    return Capture(store, info, name=short_name(opened.path), path=opened.path, sources=tensors.sources)
+    groups, notes = resolve(dump, wanted)
+    tensors, converted = dump.tensors, tuple[str, ...]()
+    if as_dtype is not None:
+        tensors, converted = convert(tensors, [group.scores for group in groups], as_dtype)
+    store, more = open_groups(tensors, groups, wanted.k, strings)  # type: ignore[arg-type]
+    used = {name: None for group in groups for name in group.names}
+    info = file_info(
+        store,
+        dump.tensors.in_order(),
+        path=dump.tensors.file,
+        format=dump.format,
+        strings=strings,
+        notes=(*notes, *more, *converted, *dump.notes),
+        used=tuple(used),
+        left=_left(dump, used, groups),
+    )
+    return Capture(store, info, name=short_name(dump.path), path=dump.path, sources=tensors.sources)
+
+
+def _left(dump: Dump, used: Mapping[str, None], groups: list[Group]) -> tuple[str, ...]:
+    """What a dump holds that no row was made of, a line each."""
+    unused = [info for info in dump.tensors.in_order() if info.name not in used]
+    broken = [f"{brief(name)!r}, which cannot be read: {error}" for name, error in dump.tensors.broken.items()]
+    has_k = any("k" in group.ints for group in groups)
+    values = [
+        f"{brief(name)!r}: {brief(words)}"
+        for name, words in sorted(dump.values.items(), key=lambda item: natural(item[0]))
+        if not (has_k and means_k(name))
+    ]
+    count = len(unused) + len(broken) + len(values)
+    more = (f"and {count - _LEFT} more",) if count > _LEFT else ()
+    return (*[*map(str, unused[:_LEFT]), *broken, *values][:_LEFT], *more)
 
 
 def _stored(tensors: TensorSet, given: Mapping[str, object]) -> Capture:
     opened = tensors.sources[0]
-    text = opened.header.metadata.get(METADATA_KEY) if len(tensors.sources) == 1 else None
-    if text is None:
-        raise CaptureError(
-            "not a workbench capture; name its tensors (scores=, lengths=; on the command line --scores, --lengths). "
-            f"It holds {tensors.listed()}",
-            file=tensors.file,
-        )
-    strings, source, notes = parse_strings(text, opened.file)
+    strings, source, notes = parse_strings(opened.header.metadata[METADATA_KEY], opened.file)
     store = open_stored(opened, strings, given.get("k"))  # type: ignore[arg-type]
     tokens = stored_tokens(opened)
     notes += _differences(store.table, given)

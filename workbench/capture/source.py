@@ -1,4 +1,4 @@
-"""A safetensors file that is read by exact byte ranges.
+"""A file that is read by exact byte ranges.
 
 ``pread`` rather than a memory map: a file that is cut short while it is open gives an error and not a bus error,
 nothing of a large file stays mapped, and threads may read at once.
@@ -31,11 +31,13 @@ TORCH_DTYPES = {
     "int16": torch.int16,
     "int32": torch.int32,
     "int64": torch.int64,
+    "float64": torch.float64,
+    "void16": torch.bfloat16,  # two bytes without a type: how NumPy holds bfloat16
 }
 
 
 class Source:
-    """An open regular file with a checked safetensors header.
+    """An open regular file with a checked header, which tells what tensors it holds.
 
     Attributes:
         path: as given. file: the same for messages. size: bytes. header: its tensors and metadata.
@@ -52,7 +54,7 @@ class Source:
         self._fd = -1
         self._lock = threading.Lock()
         self._readers = 0
-        self._closed = False
+        self._closed = self._rests = False
         self._fd = _open_regular(self.path, self.file)
         try:
             status = os.fstat(self._fd)
@@ -116,6 +118,12 @@ class Source:
                 for begin in range(info.begin, info.end, _CHUNK):
                     self.read(begin, min(_CHUNK, info.end - begin))
 
+    def rest(self) -> None:
+        """Keep the file closed but while it is read, so that a folder of many files needs no descriptor for each."""
+        with self._lock:
+            self._rests = True
+            self._release()
+
     def close(self) -> None:
         """Close the file; a read in another thread ends first."""
         with self._lock:
@@ -127,7 +135,7 @@ class Source:
             self.close()
 
     def _release(self) -> None:
-        if self._closed and not self._readers and self._fd >= 0:
+        if (self._closed or self._rests) and not self._readers and self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
@@ -136,6 +144,8 @@ class Source:
         with self._lock:
             if self._closed:
                 raise CaptureError("the capture is closed; open it again", file=self.file)
+            if self._fd < 0:
+                self._fd = _open_regular(self.path, self.file)
             self._readers += 1
         try:
             done = 0
@@ -159,7 +169,7 @@ def _open_regular(path: Path, file: str) -> int:
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise CaptureError("this is a folder; name a .safetensors file in it", file=file)
+            raise CaptureError("this is a folder; name a file in it", file=file)
         if not stat.S_ISREG(mode):  # opening a pipe or a device could block or do something
             raise CaptureError("not a regular file (a pipe, socket or device); copy its content to a file", file=file)
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -153,7 +153,7 @@ class Block:
         """First element and width of a row, counted within the block."""
         if self.offsets is None:
             assert self.width is not None
-            return row * self.width, self.width
+            return row * (self.scores.pitch or self.width), self.width
         begin = int(self.offsets[row])
         return begin, int(self.offsets[row + 1]) - begin
 
@@ -219,7 +219,9 @@ class FileStore:
         k_max = block.k_max
         if block.indices is None or k_max is None:
             return None
-        stored = (block.indices_source or block.source).tensor(block.indices, at * k_max, k_max)
+        stored = (block.indices_source or block.source).tensor(
+            block.indices, at * (block.indices.pitch or k_max), k_max
+        )
         length, start, (_, width) = int(self.lengths[row]), self.start(row), block.span(at)
         bound = length if length == held(length, start, width) else None
         return check_indices(stored, self._recorded_k(row), bound, row, block.names)

@@ -21,6 +21,9 @@ from workbench.capture.store import Block, CallTable, FileStore, RowGroups
 from workbench.capture.values import brief, shape_text
 from workbench.errors import CaptureError
 
+# Scores of other dtypes that can be asked for, and as what.
+CONVERTIBLE = {"float64": "float32", "int64": "float32", "int32": "float32", "int16": "float32", "void16": "bfloat16"}
+
 
 def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -> FileStore:
     """The rows of a capture file; ``k``, if given, stands for every call's in the check against the row width.
@@ -111,11 +114,22 @@ def check_row_width(widths: torch.Tensor | int, file: str, tensor: str) -> None:
 
 
 def check_dtype(info: TensorInfo, dtypes: tuple[str, ...], file: str) -> None:
-    """Refuse a tensor of another dtype; nothing is converted."""
+    """Refuse a tensor of another dtype, or one that cannot be read as it lies; nothing is converted."""
+    if info.problem:
+        raise CaptureError(info.problem, file=file, tensor=brief(info.name))
     if info.dtype not in dtypes:
-        raise CaptureError(
-            f"dtype is {info.dtype}; {' or '.join(dtypes)} is needed", file=file, tensor=brief(info.name)
-        )
+        reason = f"dtype is {info.dtype}; {' or '.join(dtypes)} is needed"
+        raise CaptureError(f"{reason}{cure(info.dtype, dtypes)}", file=file, tensor=brief(info.name))
+
+
+def cure(dtype: str, dtypes: tuple[str, ...]) -> str:
+    """What to do about a tensor of another dtype; empty where nothing simple helps."""
+    if dtypes is INTS:
+        return "; save it as int32" if dtype in ("int8", "uint8", "int16", "uint16", "uint32", "uint64") else ""
+    target = CONVERTIBLE.get(dtype)
+    if target is None:
+        return ""
+    return f"; ask for them as {target} (as_dtype=, --as), which is refused where it would change a value"
 
 
 def find_tensor(source: Source, name: str, dtypes: tuple[str, ...], required: bool) -> TensorInfo | None:

@@ -15,6 +15,7 @@ from workbench.cli.app import app as app_command
 from workbench.cli.diverge import diverge
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, guarded
 from workbench.cli.export import export
+from workbench.cli.importing import import_
 from workbench.cli.info import info
 from workbench.cli.inspect import inspect
 from workbench.cli.make import make
@@ -91,8 +92,8 @@ def _help(command: Callable[..., int]) -> str:
     return "\n\n".join(text if text.startswith("workbench ") else text.replace("\n", " ") for text in paragraphs)
 
 
-for _command in (info, inspect, paths, route, run, repeat, diverge, make, shrink, export, app_command):
-    app.command(help=_help(_command), epilog=EXIT_CODES)(_command)
+for _command in (info, inspect, paths, route, run, repeat, diverge, make, import_, shrink, export, app_command):
+    app.command(_command.__name__.rstrip("_"), help=_help(_command), epilog=EXIT_CODES)(_command)
 
 
 def main() -> None:

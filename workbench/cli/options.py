@@ -39,12 +39,12 @@ def integer(least: int, most: int) -> dict[str, Any]:
     return {"parser": read, "metavar": "N"}
 
 
-FOREIGN = "A safetensors file that is no workbench capture: name its tensors"
+FOREIGN = "A dump that is no workbench capture: name its tensors, where their names do not tell"
 CALL = "The call (these stand over what the capture says)"
 SETUP = "The engine's setup (no capture records it)"
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="A capture, or the *.safetensors.index.json of a set.")]
-Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Captures, or *.safetensors.index.json of sets.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A capture, or a dump: a file or folder that import reads.")]
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Captures, or dumps that import reads.")]
 Order = Annotated[
     str,
     typer.Option(
@@ -88,6 +88,15 @@ class Naming:
     ] = None
     indices: Annotated[
         str | None, typer.Option(help="Recorded selections, rows × k.", metavar="TENSOR", rich_help_panel=FOREIGN)
+    ] = None
+    as_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="Read scores as float32, bfloat16 or float16, exactly or not at all.",
+            metavar="DTYPE",
+            rich_help_panel=FOREIGN,
+        ),
     ] = None
 
 
@@ -233,6 +242,7 @@ def open_file(file: str, naming: Naming, given: Given) -> Iterator[Capture]:
             op=given.op,
             release=given.release,
             device=given.device,
+            as_dtype=naming.as_dtype,
         ) as capture:
             yield capture
     except (MemoryError, RuntimeError) as error:
