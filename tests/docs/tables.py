@@ -15,6 +15,8 @@ from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
 from workbench.analysis.walks import walked_missing
 from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS, TOKEN_TENSORS, TensorSpec
+from workbench.capture.readers.naming import NAMES
+from workbench.capture.readers.table import READERS
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, Device
 from workbench.paths.ops import OPS, Op
@@ -64,6 +66,16 @@ def call_fields() -> str:
 def strings() -> str:
     """Strings of the capture format."""
     return _table(["string", "meaning"], [(f"`{name}`", meaning) for name, meaning in STRINGS.items()])
+
+
+def readers() -> str:
+    """Formats that are read."""
+    return _table(["format", "is recognised by"], [(reader.format, reader.about) for reader in READERS])
+
+
+def tensor_names() -> str:
+    """Names by which tensors of dumps are found."""
+    return _table(["role", "names"], [(role, ", ".join(f"`{name}`" for name in names)) for role, names in NAMES.items()])
 
 
 def paths() -> str:
@@ -318,6 +330,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "tokens": tokens,
     "call-fields": call_fields,
     "strings": strings,
+    "readers": readers,
+    "tensor-names": tensor_names,
     "paths": paths,
     "distributions": distributions,
     "variants": variants,

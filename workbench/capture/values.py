@@ -29,7 +29,8 @@ def path_text(path: object) -> str:
 
 def shown(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
     """A path as printable text on one line, which any Unicode encoding takes."""
-    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in path_text(path))
+    text = path_text(path)
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
 
 
 def _escaped(code: int) -> str:

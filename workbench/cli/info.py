@@ -87,7 +87,7 @@ def _print(capture: Capture, given: Given, problems: list[str] | None, many: boo
             ("scores", f"{about.dtype}, {about.layout}, width {about.width}"),
             ("lengths", lengths),
             ("k", _ks(capture)),
-            ("recorded", "selections of every row" if about.recorded else "no selections"),
+            ("recorded", recorded(capture)),
             ("tokens", _tokens(capture)),
             *((name, UNKNOWN if value is None else value) for name, value in about.strings.items()),
             ("source", UNKNOWN if about.source is None else about.source),
@@ -105,6 +105,17 @@ def _print(capture: Capture, given: Given, problems: list[str] | None, many: boo
         lines(problems)
     if many:
         say("")
+
+
+def recorded(capture: Capture) -> str:
+    """Which rows have a recorded selection, in words."""
+    if not capture.info.recorded:
+        return "no selections"
+    if capture.info.format.startswith("workbench"):  # a file of them holds all or none
+        return "selections of every row"
+    calls = [capture.rows_of(number) for number in range(capture.info.calls)]
+    held = sum(bool(rows) and capture.slots_of(rows[0]) is not None for rows in calls)
+    return "selections of every row" if held == len(calls) else f"selections of {held} of {len(calls)} calls"
 
 
 def _ks(capture: Capture) -> str:

@@ -13,14 +13,20 @@ from workbench.capture import open_capture
 from workbench.errors import CaptureError, WorkbenchError
 
 
+def read_all(path: Path, **names: Any) -> None:
+    """Open something and read all its rows."""
+    with open_capture(path, **names) as capture:
+        for row in capture:
+            assert row.scores.numel()
+
+
 @pytest.fixture
 def refusal() -> Callable[..., str]:
     """Open something that must be refused, and read all of it where that is when it is; gives the one line."""
 
     def refuse(path: Path, kind: type[WorkbenchError] = CaptureError, **names: Any) -> str:
-        with pytest.raises(kind) as caught, open_capture(path, **names) as capture:
-            for row in capture:
-                assert row.scores.numel()
+        with pytest.raises(kind) as caught:
+            read_all(path, **names)
         text = str(caught.value)
         assert "\n" not in text
         assert len(text) < 2500

@@ -78,24 +78,27 @@ def read_directory(source: Source) -> dict[str, Member]:
             name = raw.decode("utf-8")
         except UnicodeDecodeError:
             name = raw.decode("cp437")
-        where = brief(shown(name))
         if name in members:
-            raise bad(f"the archive names {where!r} twice")
+            raise bad(f"the archive names {_shown(name)} twice")
         if flags & 1:
-            raise CaptureError(f"member {where!r} is encrypted; write it without a password", file=source.file)
+            raise CaptureError(f"member {_shown(name)} is encrypted; write it without a password", file=source.file)
         if method not in (0, 8):
             raise CaptureError(
-                f"member {where!r} is compressed in a way (method {method}) that is not read; store it",
+                f"member {_shown(name)} is compressed in a way (method {method}) that is not read; store it",
                 file=source.file,
             )
         if method == 0 and full != stored:
-            raise bad(f"member {where!r} is stored, but in {stored} bytes and not in its {full}")
+            raise bad(f"member {_shown(name)} is stored, but in {stored} bytes and not in its {full}")
         members[name] = Member(name, header, stored, full, method == 8, crc)
         at += 46 + named + extra + comment
     if at != size:
         raise bad("the archive's directory is damaged")
     _apart(members, begin, source)
     return members
+
+
+def _shown(name: str) -> str:
+    return repr(brief(shown(name)))
 
 
 def begin_of(source: Source, member: Member) -> int:
@@ -109,11 +112,11 @@ def begin_of(source: Source, member: Member) -> int:
     name = source.read(member.header + 30, named) if head[:4] == MAGIC else b""
     if not name or name.decode("utf-8", "replace") != member.name.encode().decode("utf-8", "replace"):
         raise CaptureError(
-            f"member {brief(shown(member.name))!r} is damaged; copy or write the archive again", file=source.file
+            f"member {_shown(member.name)} is damaged; copy or write the archive again", file=source.file
         )
     begin = member.header + 30 + named + extra
     if begin + member.stored > source.size:
-        raise CaptureError(f"member {brief(shown(member.name))!r} is cut short; copy it again", file=source.file)
+        raise CaptureError(f"member {_shown(member.name)} is cut short; copy it again", file=source.file)
     return int(begin)
 
 
@@ -123,12 +126,15 @@ def content(source: Source, member: Member, most: int) -> bytes:
     Raises:
         CaptureError: it is larger, or damaged.
     """
-    where = brief(shown(member.name))
     if member.size > most:
-        raise CaptureError(f"member {where!r} holds {member.size} bytes; {most} is the most here", file=source.file)
+        raise CaptureError(
+            f"member {_shown(member.name)} holds {member.size} bytes; {most} is the most here", file=source.file
+        )
     read = inflate(source, member, member.size)
     if len(read) != member.size or zlib.crc32(read) != member.crc:
-        raise CaptureError(f"member {where!r} is damaged: its checksum differs; copy it again", file=source.file)
+        raise CaptureError(
+            f"member {_shown(member.name)} is damaged: its checksum differs; copy it again", file=source.file
+        )
     return read
 
 
@@ -151,11 +157,11 @@ def inflate(source: Source, member: Member, most: int) -> bytes:
                 break
     except zlib.error:
         raise CaptureError(
-            f"member {brief(shown(member.name))!r} cannot be inflated; copy it again", file=source.file
+            f"member {_shown(member.name)} cannot be inflated; copy it again", file=source.file
         ) from None
     if len(parts) > member.size:
         raise CaptureError(
-            f"member {brief(shown(member.name))!r} inflates to more than the {member.size} bytes that it claims; "
+            f"member {_shown(member.name)} inflates to more than the {member.size} bytes that it claims; "
             "do not trust this file",
             file=source.file,
         )
@@ -217,7 +223,7 @@ def _apart(members: dict[str, Member], end: int, source: Source) -> None:
     for member in sorted(members.values(), key=lambda member: member.header):
         if member.header < before:
             raise CaptureError(
-                f"member {brief(shown(member.name))!r} overlaps another; do not trust this file", file=source.file
+                f"member {_shown(member.name)} overlaps another; do not trust this file", file=source.file
             )
         before = member.header + 30 + member.stored
     if before > end:

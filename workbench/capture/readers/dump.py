@@ -172,6 +172,8 @@ def inside(folder: Path, name: str) -> Path:
     relative = Path(name)
     given = folder / relative
     out = "\0" in name or relative.is_absolute() or ".." in relative.parts or not relative.parts
+    if not out and len(relative.parts) == 1 and not given.is_symlink():
+        return given
     if not out:
         try:
             root = os.path.realpath(folder)

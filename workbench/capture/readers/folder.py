@@ -14,7 +14,9 @@ from workbench.capture.format import METADATA_KEY
 from workbench.capture.readers import numpy_file, safetensors_file, torch_file
 from workbench.capture.readers.dump import Dump, Held, gather, inside, nested, stem
 from workbench.capture.readers.look import Look
+from workbench.capture.values import shown
 from workbench.errors import CaptureError
+from workbench.words import few
 
 FORMAT = "folder of tensors"
 OPENS: dict[str, Callable[[Path], Held]] = {
@@ -57,8 +59,10 @@ def read(look: Look) -> Dump:
         held.source.rest()
         parts.append(("" if held.bare else label, held))
     if not parts and not broken:
+        below = [shown(name) for name in sorted(look.names, key=natural) if (look.path / name).is_dir()]
+        cure = f"one of its folders: {few(below)}" if below else "a file"
         raise CaptureError(
-            "this is a folder that is no known dump and holds no .pt, .npy, .npz or .safetensors file; name a file",
+            f"this is a folder that is no known dump and holds no .pt, .npy, .npz or .safetensors file; name {cure}",
             file=look.file,
         )
     tensors, plain = gather(look.file, parts, broken)

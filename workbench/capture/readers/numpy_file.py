@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import threading
+import warnings
 from collections.abc import Container
 from pathlib import Path
 
@@ -156,8 +157,11 @@ def _info(name: str, head: bytes, begin: int, end: int, file: str) -> TensorInfo
         if version == (3, 0):
             raise bad("an array with named fields; save its numbers as plain arrays")
         reads = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = reads(stream)
-    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
+        with warnings.catch_warnings(action="ignore"):  # of arrays that Python 2 wrote
+            shape, fortran, dtype = reads(stream)
+    except CaptureError:
+        raise
+    except Exception:  # the header is a Python literal, and what its parsers raise on any text at all is not documented
         raise bad("not a NumPy array, or one whose header is damaged; save it again") from None
     if not all(type(extent) is int and 0 <= extent < 2**63 for extent in shape) or len(shape) > 64:
         raise bad("the shape in its header is damaged; save it again")

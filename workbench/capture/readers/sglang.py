@@ -33,7 +33,7 @@ TAGS = {
     "layer": ("layer_id", "layer"),
     "k": ("k", "topk", "top_k", "index_topk"),
 }
-_OF_FILE = ("dump_index", "name", "recompute_status")
+_OF_VALUE = ("dump_index", "name", "recompute_status", *TAGS["k"])  # of one value, not of the place that it is from
 _PLACE = {tag for name in ("step", "rank") for tag in TAGS[name]}
 _NAMED = re.compile(r"(^|___)name=")
 
@@ -58,7 +58,7 @@ class _Dumped:
     @property
     def key(self) -> frozenset[tuple[str, str]]:
         """What it shares with the other values of its call."""
-        return frozenset((tag, value) for tag, value in self.tags.items() if tag not in _OF_FILE)
+        return frozenset((tag, value) for tag, value in self.tags.items() if tag not in _OF_VALUE)
 
 
 def read(look: Look) -> Dump:
@@ -81,7 +81,12 @@ def read(look: Look) -> Dump:
             broken[stem] = error
             dumped.append(_Dumped(tags, _index(tags), {label: stem}))
             continue
-        values |= {f"{stem}.{at}": words(value) for at, value in held.values.items()}
+        for at, value in held.values.items():
+            kept = at.removeprefix("meta.")
+            if kept == at:
+                values[joined(stem, at)] = words(value)
+            elif kept not in tags:  # much alike in every file: the first stands for all
+                values.setdefault(at, words(value))
         held.source.rest()
         parts.append((stem, held))
         dumped.append(_Dumped(tags, _index(tags), {short: joined(stem, at) for short, at in shorts.items()}))
@@ -143,7 +148,7 @@ def scopes(dumped: list[_Dumped], tensors: TensorSet) -> list[Scope]:
             if len(part) == len(shape) < len(key) and {tag for tag, _ in key} & _PLACE <= shape:
                 outer |= _before(places, part, time, held)
         first = min(one.index for one in held)
-        ints = _ints(dict(key), tensors.file)
+        ints = _ints({tag: value for one in held for tag, value in one.tags.items()}, tensors.file)
         found.append(((ints.get("step", -1), ints.get("rank", -1), first), Scope(own, outer, ints)))
     return [scope for _, scope in sorted(found, key=lambda item: item[0])]
 
