@@ -94,6 +94,17 @@ def test_one_star_makes_many_calls_in_natural_order(foreign: Build) -> None:
     assert "not its scores" in refusal(path, UsageError, lengths="layer.2.n")
 
 
+def test_tensors_are_found_by_name_each_place_a_call_in_natural_order(foreign: Build) -> None:
+    tensors: dict[str, torch.Tensor] = {"k": torch.tensor([2])}
+    for layer in (10, 9):
+        tensors[f"layer.{layer}.logits"] = torch.full((2, layer), float(layer))
+        tensors[f"layer.{layer}.seq_lens"] = torch.tensor([layer, 1], dtype=torch.int32)
+    with open_capture(foreign(tensors)) as capture:
+        assert [row.scores.numel() for row in capture] == [9, 9, 10, 10]
+        assert capture.lengths.tolist() == [9, 1, 10, 1]
+        assert [call.k for call in capture.calls] == [2, 2]
+
+
 @pytest.mark.parametrize(
     ("tensors", "words"),
     [

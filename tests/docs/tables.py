@@ -75,7 +75,8 @@ def readers() -> str:
 
 def tensor_names() -> str:
     """Names by which tensors of dumps are found."""
-    return _table(["role", "names"], [(role, ", ".join(f"`{name}`" for name in names)) for role, names in NAMES.items()])
+    rows = [(role, ", ".join(f"`{name}`" for name in names)) for role, names in NAMES.items()]
+    return _table(["role", "names"], rows)
 
 
 def paths() -> str:

@@ -141,6 +141,11 @@ def test_rows_of_a_wider_tensor_are_read_where_they_lie(tmp_path: Path, same_bit
         ({"a": torch.randn(2, 4)}, "nothing in it is called scores or logits"),
         ([torch.randn(2, 4), torch.ones(2)], "It holds '0' float32 [2, 4], '1' float32 [2]"),
         ({"k": 5}, "It holds no tensors"),
+        (
+            {"scores": torch.randn(2, 4), "lens": [1, 2]},
+            "'lens' would be the lengths, but is no tensor; save it as one",
+        ),
+        ({"a": {"scores": torch.randn(1, 4)}, "seq_len": 3}, "'seq_len' would be the lengths, but is no tensor"),
         ({"a.b": torch.ones(1), "a": {"b": torch.ones(1)}}, "names 'a.b' twice"),
         ({"scores": torch.ones(2, 2).to_sparse()}, "nothing in it is called scores"),
     ],
@@ -149,6 +154,12 @@ def test_what_cannot_be_rows_is_refused_with_the_cure(
     tmp_path: Path, refusal: Refusal, content: Any, words: str
 ) -> None:
     assert words in refusal(saved(tmp_path / "x.pt", content))
+
+
+def test_numbers_that_lie_elsewhere_are_no_lengths(tmp_path: Path) -> None:
+    content = {"a": {"scores": torch.randn(1, 4)}, "b": {"length": 3}, "max_length": 2}
+    with open_capture(saved(tmp_path / "x.pt", content)) as capture:
+        assert capture[0].length == 4
 
 
 def test_content_decides_and_not_the_ending(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from workbench.capture.foreign import TensorSet
+from workbench.capture.foreign import TensorSet, natural
 from workbench.capture.header import Header, TensorInfo
 from workbench.capture.source import Source
 from workbench.capture.values import brief, shown
@@ -106,7 +106,8 @@ def nested(names: Iterable[str], values: Mapping[str, Any]) -> list[Scope]:
             place, _, last = name.rpartition(".")
             numbers.setdefault(place, {})[last] = value
     scopes = []
-    for place, own in places.items():
+    for place in sorted(places, key=natural):
+        own = places[place]
         outer: dict[str, str] = {}
         known: dict[str, int] = {}
         parts = place.split(".") if place else []

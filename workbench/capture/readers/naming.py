@@ -71,6 +71,7 @@ def resolve(dump: Dump, wanted: Wanted) -> tuple[list[Group], tuple[str, ...]]:
     groups: list[Group] = []
     refusals: list[str] = []
     found: dict[str, dict[str, None]] = {role: {} for role in ("scores", *ROLES)}
+    plain = _plain_lengths(dump, table["lengths"])
     for scope in dump.scopes:
         scores = None if scope.quiet else _one(dump, "scores", table["scores"], scope.own, {})
         if scores is None:
@@ -79,6 +80,8 @@ def resolve(dump: Dump, wanted: Wanted) -> tuple[list[Group], tuple[str, ...]]:
             refusals.append(scope.refusal)
             continue
         names = {role: _one(dump, role, table[role], scope.own, scope.inherited) for role in ("lengths", "starts")}
+        if names["lengths"] is None:
+            _check_plain(dump, plain, scope.own[scores])
         names["indices"] = (
             _one(dump, "indices", table["indices"], scope.own, {}) if scope.indices is None else scope.indices or None
         )
@@ -99,6 +102,31 @@ def resolve(dump: Dump, wanted: Wanted) -> tuple[list[Group], tuple[str, ...]]:
     if refusals:
         notes.append(f"{len(refusals)} further calls are left: {refusals[0]}")
     return groups, tuple(notes)
+
+
+def _plain_lengths(dump: Dump, names: frozenset[str]) -> dict[str, str]:
+    """Values besides tensors whose names mean lengths, by the place that they lie in."""
+    found = {}
+    for path in dump.values:
+        name = path.rpartition(".")[0] if path.rpartition(".")[2].isdigit() else path
+        if _means(name, names):
+            found[name.rpartition(".")[0]] = name
+    return found
+
+
+def _check_plain(dump: Dump, plain: Mapping[str, str], scores: str) -> None:
+    """Refuse to take rows at their full width where lengths are there, but as numbers of Python.
+
+    Raises:
+        CaptureError: it is so.
+    """
+    for place, name in plain.items():
+        if not place or scores.startswith(f"{place}."):
+            raise CaptureError(
+                f"{brief(name)!r} would be the lengths, but is no tensor; save it as one (torch.tensor(…)), or name the "
+                "scores alone to take rows at their full width (scores=, --scores)",
+                file=dump.tensors.file,
+            )
 
 
 def means_k(name: str) -> bool:
