@@ -123,8 +123,8 @@ def _check_plain(dump: Dump, plain: Mapping[str, str], scores: str) -> None:
     for place, name in plain.items():
         if not place or scores.startswith(f"{place}."):
             raise CaptureError(
-                f"{brief(name)!r} would be the lengths, but is no tensor; save it as one (torch.tensor(…)), or name the "
-                "scores alone to take rows at their full width (scores=, --scores)",
+                f"{brief(name)!r} would be the lengths, but is no tensor; save it as one (torch.tensor(…)), or name "
+                "the scores alone to take rows at their full width (scores=, --scores)",
                 file=dump.tensors.file,
             )
 
