@@ -287,11 +287,15 @@ def one_thread() -> Iterator[None]:
 
 
 def spread(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the fields of its dataclass parameters as options; it still gets the dataclasses."""
+    """Give a command the fields of its dataclass parameters as options; it still gets the dataclasses.
+
+    A field that the command has a parameter for is left at its default: the command reads that option by itself.
+    """
     hints = get_type_hints(command, include_extras=True)
+    given = inspect.signature(command).parameters
     groups: dict[str, type[Any]] = {}
     options: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
+    for name, parameter in given.items():
         hint = hints[name]
         if not (isinstance(hint, type) and is_dataclass(hint)):
             options.append(parameter.replace(annotation=hint))
@@ -299,12 +303,15 @@ def spread(command: Callable[..., int]) -> Callable[..., int]:
         groups[name] = hint
         own = get_type_hints(hint, include_extras=True)
         for field in fields(hint):
+            if field.name in given:
+                continue
             options.append(parameter.replace(name=field.name, default=field.default, annotation=own[field.name]))
 
     @functools.wraps(command)
     def spread_out(**values: Any) -> int:
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            own = [field.name for field in fields(group) if field.name not in given]
+            values[name] = group(**{field: values.pop(field) for field in own})
         return command(**values)
 
     del spread_out.__wrapped__

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +17,7 @@ from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import dumps, print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import (
+    CALL,
     MOST_REPEATS,
     File,
     Given,
@@ -29,14 +33,18 @@ from workbench.cli.options import (
     spread,
 )
 from workbench.cli.order import order_unreliable, order_warning
-from workbench.cli.tables import NONE, counted, lines, named, number, print_refusals, progress, say, table
+from workbench.cli.tables import NONE, counted, lines, named, number, print_refusals, progress, ranges, say, table
 from workbench.errors import UsageError
 from workbench.targets import check_target, put_in_place
+from workbench.words import listed
 
 if TYPE_CHECKING:
+    from workbench.engines.callable import CallableEngine
     from workbench.runs.report import Line, Report
 
 WORST_SHOWN = 10
+NOTES_SHOWN = 6
+CALLABLES = "Callables that stand in for the op (--op package.module:function)"
 SUFFIXES = (".csv", ".parquet", ".json")
 CURE = "give --force"
 
@@ -55,9 +63,36 @@ def run(
         ),
     ] = "reached",
     variants: Annotated[str, typer.Option(metavar="GLOB", help="A glob over variants.")] = "stock",
-    engine: Annotated[str, typer.Option(metavar="model|recorded", help="How paths are run.")] = "model",
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="model|recorded|vendor",
+            help="How paths or the op are run, several by commas; model where --op names no callable.",
+        ),
+    ] = None,
+    op: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="As in vllm.persistent_topk; or, often, a callable as in package.module:function or "
+            "torch.ops.library.op, which runs as an engine.",
+            metavar="OP",
+            rich_help_panel=CALL,
+        ),
+    ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import first, as what registers an op with torch; may be repeated.",
+            rich_help_panel=CALLABLES,
+        ),
+    ] = None,
+    cuda: Annotated[
+        bool, typer.Option("--cuda", help="Hand them their tensors on the GPU.", rich_help_panel=CALLABLES)
+    ] = False,
     repeats: Annotated[
-        int, typer.Option(**integer(1, MOST_REPEATS), help="Runs of each, every one with another arrival order.")
+        int, typer.Option(**integer(1, MOST_REPEATS), help="Runs of each; of a path with another arrival order each.")
     ] = 1,
     seed: Seed = 0,
     arrival: Order = "random",
@@ -72,13 +107,22 @@ def run(
     workbench run capture.safetensors
     workbench run capture.safetensors --paths 'vllm.*' --repeats 20 --output report.csv
     workbench run capture.safetensors --engine recorded
+    workbench run capture.safetensors --engine model,recorded --op my_package.my_module:my_topk --repeats 20
     """
     from workbench.runs.run import run as run_paths
 
     target = None if output is None else _target(output, force)
+    with redirect_stdout(sys.stderr):  # what a module prints is no part of the report
+        known, engines = _engines(engine, op, imports, cuda)
+    given = replace(given, op=known)
+    theirs = any(not isinstance(one, str) for one in engines)
     with open_file(file, naming, given) as capture:
         numbers = parse_rows(row, len(capture))
-        with one_thread(), progress(f"running on {capture.name}", len(numbers)) as done:
+        with (
+            one_thread(),
+            progress(f"running on {capture.name}", len(numbers)) as done,
+            redirect_stdout(sys.stderr) if theirs else nullcontext(),
+        ):
             report = run_paths(
                 (given.apply(capture[at]) for at in numbers),
                 paths=paths,
@@ -86,7 +130,7 @@ def run(
                 op=given.op,
                 release=given.release,
                 device=given.device,
-                engine=engine,
+                engine=engines,
                 repeats=repeats,
                 seed=seed,
                 arrival=arrival,
@@ -101,15 +145,40 @@ def run(
         _print(report, about, notes)
         if target is not None:
             say(f"{counted(len(report), 'line')} written to {output}")
-    if len(report) and not any(line.verdict or line.risk or line.finding for line in report):
+    if len(report) and not report.judged:
         complain(NOTHING_JUDGED)
         return BAD
     return FOUND if report.loses else CLEAN
 
 
+def _engines(
+    engine: list[str] | None, op: list[str] | None, imports: list[str] | None, cuda: bool
+) -> tuple[str | None, list[str | CallableEngine]]:
+    """The op by name that ``--op`` holds, if any, and the engines: those named, then the callables.
+
+    Raises:
+        UsageError: more than one op, a callable that cannot be had, or options that only callables heed without one.
+    """
+    from workbench.engines.named import import_named, is_callable_name, named_engine
+
+    for module in imports or ():
+        import_named(module)
+    texts = list(op or ())
+    ops = [text for text in texts if not is_callable_name(text)]
+    if len(ops) > 1:
+        raise UsageError(f"--op names {len(ops)} ops, {listed(ops)}; a capture is of one, callables may be several")
+    callables = [named_engine(text, "cuda" if cuda else None) for text in texts if is_callable_name(text)]
+    if not callables and (cuda or imports):
+        which = "--cuda" if cuda else "--import"
+        raise UsageError(f"{which} is for callables; name one (--op package.module:function)")
+    names = [name.strip() for text in engine or () for name in text.split(",")]
+    return ops[0] if ops else None, [*(names or ([] if callables else ["model"])), *callables]
+
+
 def _print(report: Report, about: str, notes: Sequence[str]) -> None:
     say(f"{counted(len(report), 'line')}, {about}", "bold")
     lines((f"note: {note}" for note in notes), indent="")
+    _print_about(report)
     groups: dict[tuple[str | None, str | None, str], list[Line]] = {}
     for line in report:
         groups.setdefault((line.path, line.variant, line.engine), []).append(line)
@@ -129,11 +198,61 @@ def _print(report: Report, about: str, notes: Sequence[str]) -> None:
         title="Lines by path and verdict",
     )
     _print_worst(report)
+    _print_agreement(report)
     lines(order_warning(line.row for line in report if order_unreliable(line.order_correlation)), indent="")
+    print_refusals((_who(line), line.row, line.refused) for line in report if line.refused)
     print_refusals(
-        (named(line.path, line.variant) or line.op or line.engine, line.row, line.refused)
-        for line in report
-        if line.refused
+        ((_who(line), line.row, line.finding) for line in report if line.finding and _faulty(line)),
+        head="did not return",
+    )
+
+
+def _who(line: Line) -> str:
+    """What was to run: a path, or an engine that stands for the op."""
+    if line.engine in ("model", "recorded"):
+        return named(line.path, line.variant) or line.op or line.engine
+    return " ".join(filter(None, (line.engine, _release(line))))
+
+
+def _release(line: Line) -> str | None:
+    """The release that was called; that of a callable's line is where the row came from."""
+    from workbench.runs.report import OF_THE_PATH
+
+    return line.release if line.engine in OF_THE_PATH else None
+
+
+def _faulty(line: Line) -> bool:
+    """Whether an engine was called and gave no selection."""
+    return line.verdict is None and line.refused is None
+
+
+def _print_about(report: Report) -> None:
+    """What ran, and what must be known of the lines: each note once, with its rows."""
+    lines((f"{name}: {listed(f'{key} {value}' for key, value in of.items())}" for name, of in report.about.items()), "")
+    rows: dict[str, list[int]] = {}
+    for line in report:
+        if line.note:
+            rows.setdefault(line.note, []).append(line.row)
+    noted = [f"note, row{'' if len(set(of)) == 1 else 's'} {ranges(sorted(of))}: {note}" for note, of in rows.items()]
+    lines(noted[:NOTES_SHOWN], "")
+    if len(noted) > NOTES_SHOWN:
+        say(f"… and {len(noted) - NOTES_SHOWN} more notes; --json lists all")
+
+
+def _print_agreement(report: Report) -> None:
+    """How many rows have calls that agree, or vary in what, for engines that were called several times."""
+    from workbench.analysis.repeatability import KINDS
+
+    kinds = {(line.engine, _release(line), line.row): line.repeatability for line in report if line.repeatability}
+    if not kinds:
+        return
+    counts: dict[tuple[str, str | None], Counter[str]] = {}
+    for (engine, release, _), kind in kinds.items():
+        counts.setdefault((engine, release), Counter())[kind] += 1
+    table(
+        [Column("engine", "word"), Column("release", "word"), *(Column(kind.replace(" ", "\n")) for kind in KINDS)],
+        [(engine, release, *(of[kind] for kind in KINDS)) for (engine, release), of in counts.items()],
+        title="Rows by what varies between calls",
     )
 
 
@@ -154,6 +273,7 @@ def _risks(group: Sequence[Line], risks: Sequence[str]) -> list[int]:
 def _print_worst(report: Report) -> None:
     from workbench.runs.inspect import damage
     from workbench.runs.report import Result, line_loses
+    from workbench.runs.sentence import LOSING
 
     found = [line for line in report if line_loses(line)]
     refused = sum(line.refused is not None for line in report)
@@ -162,15 +282,22 @@ def _print_worst(report: Report) -> None:
         which = f"{'The only' if len(report) == 1 else f'All {refused}'}" if every else f"{refused} of {len(report)}"
         say(f"{which} {'line was' if len(report) == 1 else 'lines were'} refused: nothing ran there.")
     if not found:
-        say("No line is lossy, invalid or at risk." if refused < len(report) else "Nothing is known to be at risk.")
+        if refused == len(report):
+            say("Nothing is known to be at risk.")
+        elif any(line.risk in LOSING for line in report):
+            say("No selection is lossy or invalid. The risk is that of the op's path, which callables stand in for.")
+        else:
+            say("No line is lossy, invalid or at risk.")
         say("")
         return
+    several = len({line.engine for line in report}) > 1
     worst = sorted(found, key=lambda line: damage(Result(line)), reverse=True)[:WORST_SHOWN]
     table(
         [
             Column("row"),
             Column("path", "word"),
             Column("variant", "word"),
+            *([Column("engine", "word")] if several else []),
             Column("repeat"),
             Column("verdict", "word"),
             Column("missing"),
@@ -184,8 +311,9 @@ def _print_worst(report: Report) -> None:
                 line.row,
                 line.path,
                 line.variant,
+                *([line.engine] if several else []),
                 line.repeat,
-                "refused" if line.refused is not None else line.verdict,
+                "refused" if line.refused is not None else "fault" if _faulty(line) else line.verdict,
                 line.missing,
                 number(line.recall, 5),
                 number(line.max_score_gap),

@@ -151,11 +151,11 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(listed + (["…"] if len(spans) > _SPANS else []))
 
 
-def print_refusals(refused: Iterable[tuple[str, int, str]], several: bool = True) -> None:
+def print_refusals(refused: Iterable[tuple[str, int, str]], several: bool = True, head: str = "not run") -> None:
     """Print what did not run, from (path, row, reasons): one line each, its rows, and the first row's reasons.
 
     Args:
-        several: whether rows are named.
+        several: whether rows are named. head: what became of them.
     """
     groups: dict[str, list[tuple[int, str]]] = {}
     for path, row, reason in refused:
@@ -168,7 +168,7 @@ def print_refusals(refused: Iterable[tuple[str, int, str]], several: bool = True
         (first, reason), differ = refusing[0], len({reason for _, reason in refusing}) > 1
         why = reason + (f" (row {first}; others differ)" if differ else "")
         listed.append((path, rows, why) if several else (path, why))
-    columns = [Column("not run", "word"), *([Column("rows", "text")] if several else []), Column("why", "text")]
+    columns = [Column(head, "word"), *([Column("rows", "text")] if several else []), Column("why", "text")]
     table(columns, listed)
 
 

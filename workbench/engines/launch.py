@@ -7,7 +7,7 @@ row. ``workbench.runs.launches`` lays rows of a capture into one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import torch
 
@@ -17,7 +17,7 @@ class Launch:
     """One call of an op.
 
     Attributes:
-        op: as in ``vllm.persistent_topk``. k: winners wanted.
+        op: as in ``vllm.persistent_topk``; empty where it is not known. k: winners wanted.
         scores: [rows, width] float32, bfloat16 or float16; the distance between rows may exceed the width.
         lengths: int32 [rows], as the op is given them. max_seq_len: the host-side bound. next_n: tokens a request.
         starts: int32 [rows], first valid cells; ``None`` where every row starts at 0.
@@ -71,3 +71,8 @@ class OpEngine(Protocol):
 
     def close(self) -> None:
         """Give back what it holds: processes, device memory."""
+
+
+def is_op_engine(value: object) -> TypeGuard[OpEngine]:
+    """Whether something is an engine that stands for a whole op, and no class of such."""
+    return not isinstance(value, type) and all(hasattr(value, name) for name in ("name", "release", "answer", "close"))

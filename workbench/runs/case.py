@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from itertools import product
 
@@ -53,6 +54,16 @@ class Case:
             get_device(device)
         self.row, self.k = row, winners_wanted(row, k)
         self._risks: dict[tuple[str, str], Risk] = {}
+
+    def in_release(self, release: str | None) -> Case:
+        """The same row in another release, whether its routing is known or not; what was worked out is shared."""
+        if release == self.release:
+            return self
+        other = copy(self)
+        other.release = release
+        for name in ("_routed", "of_the_call", "possible"):
+            vars(other).pop(name, None)
+        return other
 
     def risk(self, path: Path, variant: Variant) -> Risk:
         """The risk on a catalogued path and one of its variants."""

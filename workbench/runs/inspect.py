@@ -100,7 +100,7 @@ def damage(result: Result) -> tuple[bool, bool, bool, int, float, float]:
     full = 0.0
     if found is not None and found.buffered and found.population is not None and found.stored:
         full = found.population / found.stored
-    harm = line.refused is not None and line.finding is not None
+    harm = line.verdict is None and line.finding is not None
     return harm, line.refused is None, line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0, full
 
 

@@ -20,7 +20,10 @@ class Line:
 
     ``reached`` tells whether the op sends this row to this path. ``refused`` holds every reason why the engine did not
     run the row there; the verdict's fields are then ``None``. The other fields are those of ``Verdict``, ``Risk`` and,
-    for engines that can tell, ``Cost``. ``finding`` says what the selector does to the row beside selecting wrongly.
+    for engines that can tell, ``Cost``. ``finding`` says what the selector does to the row beside selecting wrongly, or
+    what a real one did instead of returning. ``repeatability`` is over all calls of an engine on the row that a run
+    made (``same``, ``order varies``, ``ties vary``, ``values vary``), and ``note`` what a reader of the line must know:
+    both are of engines that stand for a whole op alone.
     """
 
     capture: str
@@ -58,9 +61,12 @@ class Line:
     staged: int | None = None
     fallback: str | None = None
     finding: str | None = None
+    repeatability: str | None = None
+    note: str | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(Line))
+OF_THE_PATH = ("model", "recorded", "vendor")  # engines whose selection is of the line's path; no callable's is
 _OF_VERDICT = ("missing", "recall", "max_score_gap", "duplicates", "out_of_range", "unwritten", "short")
 _OF_RISK = (
     "threshold_bin",
@@ -100,16 +106,25 @@ class Result:
 
 
 class Report:
-    """The lines of a run, in the order of rows, paths, variants and repeats."""
+    """The lines of a run, in the order of rows, engines, paths, variants and repeats.
 
-    def __init__(self, lines: list[Line]) -> None:
-        self.lines = lines
+    Attributes:
+        lines: one for each. about: what ran, by release or by engine, as in ``{"gpu": "NVIDIA H200"}``.
+    """
+
+    def __init__(self, lines: list[Line], about: dict[str, dict[str, str]] | None = None) -> None:
+        self.lines, self.about = lines, about or {}
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def __iter__(self) -> Iterator[Line]:
         return iter(self.lines)
+
+    @property
+    def judged(self) -> bool:
+        """Whether any line tells what is lost: a verdict, a finding, or a risk that counts."""
+        return any(line.verdict or line.finding or (line.risk and line.engine in OF_THE_PATH) for line in self.lines)
 
     @property
     def loses(self) -> bool:
@@ -136,5 +151,9 @@ class Report:
 
 
 def line_loses(line: Line) -> bool:
-    """Whether a line is a finding: a lossy or invalid selection, a risk that is not ``safe``, or what it is told of."""
-    return line.verdict in ("lossy", "invalid") or line.risk in ("at risk", "certain") or line.finding is not None
+    """Whether a line is a finding: a lossy or invalid selection, a risk that is not ``safe``, or what it is told of.
+
+    A callable stands in for the op: the risk of the op's path is not its own, and does not count.
+    """
+    risky = line.risk in ("at risk", "certain") and line.engine in OF_THE_PATH
+    return risky or line.verdict in ("lossy", "invalid") or line.finding is not None

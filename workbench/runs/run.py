@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from workbench.analysis.risk import Risk
@@ -18,6 +18,7 @@ from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path, Variant
 from workbench.paths.walk import walk_of
 from workbench.runs.case import Case
+from workbench.runs.engines import EngineLike, run_engines
 from workbench.runs.report import Line, Report, Result, cost_fields, risk_fields, verdict_fields
 from workbench.words import listed
 
@@ -37,7 +38,7 @@ def run(
     op: str | None = None,
     release: str | None = None,
     device: str | None = None,
-    engine: str = "model",
+    engine: EngineLike | Sequence[EngineLike] = "model",
     repeats: int = 1,
     seed: int = 0,
     arrival: str = RANDOM,
@@ -53,7 +54,8 @@ def run(
             or ``"served"``: every path of the systems whose ops are known, without the baselines.
         variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
         op, release, device: those of the capture where not given.
-        engine: ``model`` or ``recorded``.
+        engine: ``model``, ``recorded`` or ``vendor`` (the release's real op), any callable that stands in for the op
+            (see ``workbench.engines.callable``), or several of these in a list. A callable is never told of paths.
         repeats: runs of each. seed, arrival: repeat i of a ``random`` arrival order is that of seed + i, and so with
             ``walk``, which follows how the path's threads walk the row; ``index`` and ``reverse`` follow the positions,
             where one repeat is enough.
@@ -64,16 +66,32 @@ def run(
         UsageError: an unknown name, or ``"reached"`` without op, release and device.
         CaptureError: a row that cannot be read.
     """
-    lines: list[Line] = []
-    for done, row in enumerate([rows] if isinstance(rows, Row) else rows, 1):
-        case = Case(row, op, release, device, k)
+
+    def on_row(name: str, alone: bool, row: Row) -> list[Line]:
+        judges_op = not (alone or get_engine(name).runs_paths)  # beside others, which paths and variants are for
         results = run_case(
-            case, paths=paths, variants=variants, engine=engine, repeats=repeats, seed=seed, arrival=arrival
+            Case(row, op, release, device, k),
+            paths=REACHED if judges_op else paths,
+            variants=STOCK if judges_op else variants,
+            engine=name,
+            repeats=repeats,
+            seed=seed,
+            arrival=arrival,
         )
-        lines += [result.line for result in results]
-        if progress is not None:
-            progress(done)
-    return Report(lines)
+        return [result.line for result in results]
+
+    return run_engines(
+        [rows] if isinstance(rows, Row) else rows,
+        engine,
+        on_row,
+        repeats,
+        whole_op=paths == REACHED and variants == STOCK,
+        op=op,
+        release=release,
+        device=device,
+        k=k,
+        progress=progress,
+    )
 
 
 def run_case(
