@@ -44,6 +44,8 @@ def import_named(module: str) -> object:
     """
     if not _dotted(module):
         raise UsageError(f"{brief(module)!r} is no name of a module; {SPELLING}")
+    if module.endswith(".py"):
+        raise UsageError(f"{brief(module)!r} names a file; write its module, {brief(module.removesuffix('.py'))}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
