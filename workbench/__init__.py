@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from workbench.capture import Call, Capture, Row, Token
     from workbench.capture import open_capture as open
     from workbench.capture import write_capture as write
+    from workbench.capture.mapped import Mapped
     from workbench.errors import CaptureError, UsageError, WorkbenchError
     from workbench.export.writing import Exported
     from workbench.paths.arrival import Arrival
@@ -44,6 +45,7 @@ __all__ = [
     "Divergence",
     "Exported",
     "Inspection",
+    "Mapped",
     "Plan",
     "Report",
     "Risk",
@@ -80,6 +82,7 @@ _HOMES = {
     "Divergence": "runs.divergence",
     "Exported": "export.writing",
     "Inspection": "runs.inspect",
+    "Mapped": "capture.mapped",
     "Plan": "paths.plan",
     "Report": "runs.report",
     "Risk": "analysis.risk",

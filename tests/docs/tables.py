@@ -14,7 +14,15 @@ import workbench as wb
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
 from workbench.analysis.walks import walked_missing
-from workbench.capture.format import CALL_FIELDS, STRINGS, TENSORS, TOKEN_TENSORS, TensorSpec
+from workbench.capture.format import (
+    CALL_FIELDS,
+    MAPPING_TENSORS,
+    RETURNED,
+    STRINGS,
+    TENSORS,
+    TOKEN_TENSORS,
+    TensorSpec,
+)
 from workbench.capture.readers.naming import NAMES
 from workbench.capture.readers.table import READERS
 from workbench.paths.catalog import get_path
@@ -41,6 +49,18 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def tensors() -> str:
     """Tensors of the capture format that hold rows."""
     return _tensors(TENSORS)
+
+
+def mappings() -> str:
+    """Tensors of the capture format that hold how recorded indices were mapped."""
+    return _tensors(MAPPING_TENSORS)
+
+
+def returned() -> str:
+    """What recorded indices may be."""
+    return _table(
+        ["`returned`", "recorded indices are"], [(f"`{name}`", meaning) for name, meaning in RETURNED.items()]
+    )
 
 
 def tokens() -> str:
@@ -329,6 +349,8 @@ def walks_of_single_rows() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "tensors": tensors,
     "tokens": tokens,
+    "mappings": mappings,
+    "returned": returned,
     "call-fields": call_fields,
     "strings": strings,
     "readers": readers,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
 
 import pytest
 import torch
@@ -157,9 +155,7 @@ def test_vendor_by_name_is_made_for_the_release_and_closed(monkeypatch: pytest.M
         made.append(Fake(right, release))
         return made[-1]
 
-    module = ModuleType("workbench.engines.vendor")
-    module.vendor_engine = vendor_engine  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr("workbench.runs.engines.vendor_engine", vendor_engine)
     assert wb.run(bad_row(), engine="vendor").lines[0].release == "vllm==0.26.0"
     assert wb.run(bad_row(), engine="vendor", release="vllm==0.30.0").lines[0].release == "vllm==0.30.0"
     assert [one.closed for one in made] == [True, True]

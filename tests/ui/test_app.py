@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.ui.conftest import K, make_capture, texts
 from workbench.capture import Call, Row, write_capture
+from workbench.capture.mapped import Mapped
 
 Open = Callable[..., AppTest]
 BAD = "dumps/bad-row.safetensors"
@@ -235,6 +236,17 @@ def test_rows_that_their_length_leaves_are_said(app: Open, folder: Path) -> None
     assert "Shown are the 9,000 scores that the row has; its length is 9,001." in texts(
         app(capture="dumps/padded.safetensors", row="1")
     )
+
+
+def test_recorded_entries_without_their_page_table_are_not_judged(app: Open, folder: Path) -> None:
+    call = Call(k=512, rows=1, width=9000, stride=9000, max_seq_len=9000)
+    indices = torch.arange(100_000, 100_512, dtype=torch.int32)
+    row = Row(torch.randn(9000), 9000, call=call, indices=indices, mapped=Mapped("page table"))
+    write_capture(folder / "mapped.safetensors", [row])
+    for view in ("bins", "diff"):
+        test = app(capture="dumps/mapped.safetensors", row="0", view=view)
+        assert not test.exception
+        assert "was not judged: its indices are entries of a page table that the capture does not hold" in texts(test)
 
 
 def test_a_row_past_the_end_is_a_message(app: Open) -> None:

@@ -13,8 +13,9 @@ import torch
 
 from workbench.capture.checks import Names, check_indices, outside_rows
 from workbench.capture.contradictions import contradictions
-from workbench.capture.format import CALL_FIELDS, STRINGS
+from workbench.capture.format import CALL_FIELDS, PAGES, STRINGS
 from workbench.capture.header import TensorInfo
+from workbench.capture.mapped import RAW, Mapped
 from workbench.capture.row import Call, Row, digest_of, raw_bytes
 from workbench.capture.source import Source
 from workbench.capture.store import FileStore, MemoryStore, Store
@@ -33,6 +34,7 @@ class CaptureInfo:
         rows, calls: how many. dtype: of the scores. layout: ``padded``, ``ragged`` or ``many tensors``.
         width: of the widest row. length_min, length_max: over all rows. outside: how many rows have a length that
             leaves them, negative or past their last cell. recorded: whether it holds selections.
+        returned: what these are, as in ``raw`` (positions) or ``page table``.
         strings: op, release, device, model, request; ``None`` where unknown. source: how it was made, free text.
         notes: what a reader should know, in words.
         tokens: how many tokens it holds. vocab, logits: entries and dtype of their LM-head rows, ``None`` without.
@@ -61,6 +63,7 @@ class CaptureInfo:
     tensors: tuple[tuple[str, str, tuple[int, ...]], ...] = field(default=(), repr=False)
     used: tuple[str, ...] = field(default=(), repr=False)
     left: tuple[str, ...] = field(default=(), repr=False)
+    returned: str = RAW
 
 
 class Capture:
@@ -127,6 +130,10 @@ class Capture:
             outside=_outside(store),
             recorded=any(row.indices is not None for row in listed),
             strings=strings,
+            returned=", ".join(
+                dict.fromkeys(row.mapped.returned if row.mapped else RAW for row in listed if row.indices is not None)
+            )
+            or RAW,
         )
         return cls(store, info, name=name, tokens=memory_tokens(tokens, name))
 
@@ -157,6 +164,7 @@ class Capture:
             batch=self._batch(call, number),
             index=row,
             capture=self.name,
+            mapped=store.mapped(row),
         )
 
     def _batch(self, call: Call, number: int) -> torch.Tensor | None:
@@ -237,6 +245,10 @@ class Capture:
         """Recorded selection of a row without its scores, int32 [k]; ``None`` if not recorded."""
         return self._store.indices(self._number(row))
 
+    def mapped_of(self, row: int) -> Mapped | None:
+        """What a row's recorded indices are where they are no positions; ``None`` for positions, or if not recorded."""
+        return self._store.mapped(self._number(row))
+
     def digest_of(self, row: int) -> str:
         """``Row.digest`` of a row; of a file only the valid scores are read."""
         row = self._number(row)
@@ -261,6 +273,9 @@ class Capture:
                 digest.update(raw_bytes(row.scores))
                 if row.indices is not None:
                     digest.update(raw_bytes(row.indices))
+                if row.indices is not None and row.mapped is not None:
+                    digest.update(f"{row.mapped.returned} {row.mapped.page_size} {row.mapped.offset}\n".encode())
+                    digest.update(b"" if row.mapped.table is None else raw_bytes(row.mapped.table))
             for token in self.tokens:
                 digest.update(f"{token.step} {token.token} {self.tokens.dtype} {self.tokens.vocab}\n".encode())
                 if token.logits is not None:
@@ -287,6 +302,8 @@ class Capture:
                 row = self[number]
                 if isinstance(self._store, MemoryStore):
                     check_memory_row(row)
+                if row.mapped is not None and not row.outside and (why := row.mapped.contradiction(row.length)):
+                    problems.append(str(CaptureError(why, file=self.info.path, tensor=PAGES, row=number)))
             except CaptureError as error:
                 problems.append(str(error))
                 if error.row is None:  # the file itself: every further row would say the same
@@ -345,6 +362,7 @@ def file_info(store: FileStore, tensors: Iterable[TensorInfo], **known: Any) -> 
         length_max=int(store.lengths.max()),
         outside=_outside(store),
         recorded=any(block.indices is not None for block in blocks),
+        returned=store.returned,
         tensors=tuple((info.name, info.dtype, info.shape) for info in tensors),
         **known,
     )
@@ -373,4 +391,5 @@ def check_memory_row(row: Row) -> None:
         return
     if row.k is not None and row.indices.numel() != row.k:
         raise bad(f"{row.indices.numel()} recorded indices, but k is {row.k}; record all k, -1 padded", "indices")
-    check_indices(row.indices, row.k, None if row.outside else row.length, row.index, Names(row.capture))
+    length = None if row.outside else row.length
+    check_indices(row.indices, row.k, length, row.index, Names(row.capture), row.mapped is not None)

@@ -183,11 +183,14 @@ def check_slots(k: torch.Tensor, call: torch.Tensor | None, k_max: int, names: N
         )
 
 
-def check_indices(indices: torch.Tensor, k: int | None, length: int | None, row: int, names: Names) -> torch.Tensor:
+def check_indices(
+    indices: torch.Tensor, k: int | None, length: int | None, row: int, names: Names, mapped: bool = False
+) -> torch.Tensor:
     """One row's recorded selection: the first ``k`` of ``indices`` (all if ``None``), as int32.
 
     Args:
         length: of the row; ``None`` where it leaves the row, since an op may then return anything.
+        mapped: whether they are no positions, so that the length does not bound them.
 
     Raises:
         CaptureError: an index outside [-1, length) or no int32, or one other than -1 past k.
@@ -195,7 +198,13 @@ def check_indices(indices: torch.Tensor, k: int | None, length: int | None, row:
     slot = first_true((indices < INT32_BOUNDS[0]) | (indices > INT32_BOUNDS[1]))
     if slot is not None:
         raise names.error("indices", f"recorded index {int(indices[slot])} in slot {slot} is no int32", row=row)
-    slot = None if length is None else first_true((indices < -1) | (indices >= length))
+    if mapped and length is not None and (slot := first_true(indices < -1)) is not None:
+        raise names.error(
+            "indices",
+            f"recorded entry {int(indices[slot])} in slot {slot} is negative; only -1 is, which pads",
+            row=row,
+        )
+    slot = None if length is None or mapped else first_true((indices < -1) | (indices >= length))
     if slot is not None:
         raise names.error(
             "indices",

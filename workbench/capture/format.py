@@ -15,6 +15,10 @@ JSON object in the safetensors metadata under ``topk_workbench``: ``format_versi
 * Every integer of a call is within ``CALL_BOUNDS``, or -1.
 * A row's recorded selection is the first k slots of its row of ``indices`` (all slots where k is unknown), relative
   to the start, each in [-1, length); slots past k are -1. Of a row whose length leaves it, slots hold any int32.
+* ``returned`` (metadata, a string) says what the recorded indices are: ``raw`` positions (also where it is not said),
+  entries of a ``page table`` or positions moved by an ``offset``. ``MAPPING_TENSORS`` may hold the mapping itself;
+  they are read where ``returned`` names it, and left alone elsewhere. A page table needs ``page_size`` (metadata, an
+  integer, a power of two). Mapped indices are -1 or 0 or more.
 * Without ``call`` the file holds one call.
 * ``TOKEN_TENSORS`` lists the tokens that decoding chose, and the LM-head rows they were chosen from. Steps are 0 or
   more, in any order, and may repeat, as in a batch of requests; a token is -1 (unknown) or 0 or more, and less than
@@ -64,6 +68,19 @@ TENSORS = (
     TensorSpec("call", INTS, "[rows]", False, "the call of each row, from 0; all rows are of call 0 without it"),
 )
 
+PAGES, MOVED = "page_table", "index_offsets"
+MAPPING_TENSORS = (
+    TensorSpec(
+        PAGES, ("int32",), "[rows, pages] or [1, pages]", False, "`page table`: the physical page of each page of a row"
+    ),
+    TensorSpec(MOVED, ("int32",), "[rows]", False, "`offset`: what was added to every index of a row"),
+)
+RETURNED = {
+    "raw": "positions, relative to the start",
+    "page table": "cache slots, looked up in a page table",
+    "offset": "positions moved by an offset of the row",
+}
+
 STEPS, TOKENS, LOGITS = "token_steps", "tokens", "logits"
 TOKEN_TENSORS = (
     TensorSpec(STEPS, ("int64",), "[tokens]", False, "decoding step of each token that was chosen"),
@@ -109,8 +126,24 @@ _NAMES_SHOWN = 6
 SOURCE = "source"  # one more string: how the capture was made, free text
 
 
-def parse_strings(text: str, file: str) -> tuple[dict[str, str | None], str | None, tuple[str, ...]]:
-    """The metadata string of a capture, as (``STRINGS`` by name, source, notes).
+@dataclass(frozen=True)
+class Said:
+    """What the metadata of a capture says.
+
+    Attributes:
+        strings: ``STRINGS`` by name. source: how it was made. notes: in words.
+        returned: what its indices are, one of ``RETURNED``. page_size: of a page table, whatever stands there.
+    """
+
+    strings: dict[str, str | None]
+    source: str | None
+    notes: tuple[str, ...]
+    returned: str
+    page_size: object = None
+
+
+def parse_strings(text: str, file: str) -> Said:
+    """The metadata string of a capture.
 
     Raises:
         CaptureError: not version 1, or not the JSON object that it should be.
@@ -130,16 +163,26 @@ def parse_strings(text: str, file: str) -> tuple[dict[str, str | None], str | No
         )
     values = {name: _text(content.pop(name, None), name, what, file) for name in (*STRINGS, SOURCE)}
     source = values.pop(SOURCE)
+    returned = _text(content.pop("returned", None), "returned", what, file) or "raw"
+    if returned not in RETURNED:
+        raise CaptureError(
+            f"{what}: returned is {brief(returned)!r}; it is one of {', '.join(RETURNED)}; write the file again",
+            file=file,
+        )
+    page_size = content.pop("page_size", None) if returned == "page table" else None
     if not content:
-        return values, source, ()
+        return Said(values, source, (), returned, page_size)
     listed = ", ".join(repr(brief(name)) for name in list(content)[:_NAMES_SHOWN])
     more = f" and {len(content) - _NAMES_SHOWN} more" if len(content) > _NAMES_SHOWN else ""
-    return values, source, (f"metadata that is not read: {listed}{more}",)
+    return Said(values, source, (f"metadata that is not read: {listed}{more}",), returned, page_size)
 
 
-def dump_strings(strings: dict[str, str | None], source: str | None) -> str:
+def dump_strings(
+    strings: dict[str, str | None], source: str | None, returned: str = "raw", page_size: int | None = None
+) -> str:
     """The metadata string of a capture; unknown strings are left out."""
-    known = {name: value for name, value in {**strings, SOURCE: source}.items() if value is not None}
+    more = {SOURCE: source, "returned": None if returned == "raw" else returned, "page_size": page_size}
+    known = {name: value for name, value in {**strings, **more}.items() if value is not None}
     return json.dumps({"format_version": FORMAT_VERSION, **known}, ensure_ascii=False)
 
 

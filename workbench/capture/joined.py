@@ -10,6 +10,7 @@ import torch
 
 from workbench.capture.capture import Capture, CaptureInfo
 from workbench.capture.format import CALL_FIELDS, STRINGS
+from workbench.capture.mapped import RAW, Mapped
 from workbench.capture.row import Call
 from workbench.capture.store import Store
 from workbench.errors import UsageError
@@ -48,6 +49,7 @@ def join(captures: Sequence[Capture], seen: Callable[[int], None] = lambda row: 
         recorded=any(info.recorded for info in infos),
         strings=strings,
         source=infos[0].source if len(infos) == 1 else None,
+        returned=", ".join(dict.fromkeys(info.returned for info in infos if info.recorded)) or RAW,
     )
     return Capture(store, info, name=captures[0].name if len(captures) == 1 else info.path, tokens=captures[0].tokens)
 
@@ -90,6 +92,10 @@ class _Joined:
     def indices(self, row: int) -> torch.Tensor | None:
         store, at = self._row(row)
         return store.indices(at)
+
+    def mapped(self, row: int) -> Mapped | None:
+        store, at = self._row(row)
+        return store.mapped(at)
 
     def slots(self, row: int) -> int | None:
         store, at = self._row(row)

@@ -18,7 +18,7 @@ from workbench.capture.readers.look import look_at
 from workbench.capture.readers.naming import Wanted, means_k, resolve
 from workbench.capture.readers.table import reader_of
 from workbench.capture.store import CallTable
-from workbench.capture.stored import open_stored
+from workbench.capture.stored import open_stored, unread_mapping
 from workbench.capture.tokens import stored_tokens
 from workbench.capture.values import brief, check_text, path_text, shown, whole
 from workbench.errors import UsageError
@@ -155,17 +155,17 @@ def _left(dump: Dump, used: Mapping[str, None], groups: list[Group]) -> tuple[st
 
 def _stored(tensors: TensorSet, given: Mapping[str, object]) -> Capture:
     opened = tensors.sources[0]
-    strings, source, notes = parse_strings(opened.header.metadata[METADATA_KEY], opened.file)
-    store = open_stored(opened, strings, given.get("k"))  # type: ignore[arg-type]
+    said = parse_strings(opened.header.metadata[METADATA_KEY], opened.file)
+    store = open_stored(opened, said, given.get("k"))  # type: ignore[arg-type]
     tokens = stored_tokens(opened)
-    notes += _differences(store.table, given)
+    notes = (*said.notes, *unread_mapping(opened, said), *_differences(store.table, given))
     info = file_info(
         store,
         opened.header.tensors.values(),
         path=opened.file,
         format="workbench 1",
-        strings={name: given.get(name, value) for name, value in strings.items()},
-        source=source,
+        strings={name: given.get(name, value) for name, value in said.strings.items()},
+        source=said.source,
         notes=notes,
     )
     return Capture(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from workbench.capture.format import CALL_BOUNDS, INT32_BOUNDS, MAX_WIDTH, STRINGS
+from workbench.capture.mapped import Mapped
 from workbench.capture.values import brief, check_text, described, kind_of, shape_text, whole
 from workbench.errors import CaptureError
 
@@ -95,6 +96,13 @@ def raw_bytes(tensor: torch.Tensor) -> memoryview:
     return bits(tensor).numpy().data
 
 
+def same_bits(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    """Equal bit for bit: -0.0 is not 0.0, and a NaN is itself."""
+    if one is None or other is None:
+        return one is other
+    return one.dtype == other.dtype and torch.equal(bits(one), bits(other))
+
+
 def digest_of(valid: torch.Tensor, start: int, length: int) -> str:
     """``sha256:<hex>`` that names the input of a selector: see ``Row.digest``.
 
@@ -117,6 +125,7 @@ class Row:
         start: first valid cell.
         call: the call it belongs to.
         indices: recorded selection, int32 [k], relative to ``start``, -1 padded; ``None`` if not recorded.
+        mapped: what the indices are where the op returned no positions; ``None`` for positions.
         batch: lengths of all rows of the call as launched, int [rows]; ``None`` if the capture does not hold them all.
         index: number of the row within its capture.
         capture: name of the capture, for messages and reports.
@@ -133,6 +142,7 @@ class Row:
     batch: torch.Tensor | None = None
     index: int = 0
     capture: str = ""
+    mapped: Mapped | None = None
 
     def __post_init__(self) -> None:
         fields = vars(self)  # integers of NumPy become ints
@@ -154,6 +164,8 @@ class Row:
             raise self._bad(f"call is {described(self.call)}; a Call is needed", "call")
         if self.indices is not None:
             self._check_vector(self.indices, "indices", (torch.int32,), "int32 [k]")
+        if self.mapped is not None and not isinstance(self.mapped, Mapped):
+            raise self._bad(f"mapped is {described(self.mapped)}; a Mapped is needed", "indices")
         if self.batch is not None:
             self._check_vector(self.batch, "batch", _INTS, "integers [rows]")
 

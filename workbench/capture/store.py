@@ -12,6 +12,7 @@ import torch
 from workbench.capture.checks import Names, check_indices
 from workbench.capture.format import CALL_FIELDS
 from workbench.capture.header import TensorInfo
+from workbench.capture.mapped import RAW, Mapped
 from workbench.capture.row import Call, Row, held
 from workbench.capture.source import Source
 from workbench.errors import CaptureError
@@ -45,6 +46,10 @@ class Store(Protocol):
 
     def indices(self, row: int) -> torch.Tensor | None:
         """Recorded selection, int32 [k]; ``None`` if not recorded."""
+        ...
+
+    def mapped(self, row: int) -> Mapped | None:
+        """What the recorded indices are; ``None`` for positions, or if nothing is recorded."""
         ...
 
     def slots(self, row: int) -> int | None:
@@ -123,6 +128,28 @@ class RowGroups:
 
 
 @dataclass(frozen=True)
+class Mapping:
+    """How the recorded indices of a file were mapped.
+
+    Attributes:
+        returned: as ``Mapped`` has it. table: [rows, pages] or [1, pages]. page_size: of it. offsets: int32 [rows].
+    """
+
+    returned: str
+    table: TensorInfo | None = None
+    page_size: int | None = None
+    offsets: torch.Tensor | None = None
+
+    def of(self, source: Source, at: int) -> Mapped:
+        """That of one row."""
+        table = None
+        if self.table is not None:
+            rows, pages = self.table.shape
+            table = source.tensor(self.table, at * pages if rows > 1 else 0, pages)
+        return Mapped(self.returned, table, self.page_size, None if self.offsets is None else int(self.offsets[at]))
+
+
+@dataclass(frozen=True)
 class Block:
     """One scores tensor of a file with the rows that it holds.
 
@@ -130,7 +157,7 @@ class Block:
         source, scores: where. first: number of its first row in the capture. rows: how many.
         width: of every row, if padded. offsets: [rows + 1], if ragged.
         starts: [rows] or ``None``. indices: [rows, k_max] or ``None``, in ``indices_source``.
-        names: for messages.
+        names: for messages. mapping: how the indices were mapped; ``None`` for positions.
     """
 
     source: Source
@@ -143,6 +170,7 @@ class Block:
     starts: torch.Tensor | None = None
     indices: TensorInfo | None = None
     indices_source: Source | None = None
+    mapping: Mapping | None = None
 
     @property
     def k_max(self) -> int | None:
@@ -224,7 +252,17 @@ class FileStore:
         )
         length, start, (_, width) = int(self.lengths[row]), self.start(row), block.span(at)
         bound = length if length == held(length, start, width) else None
-        return check_indices(stored, self._recorded_k(row), bound, row, block.names)
+        return check_indices(stored, self._recorded_k(row), bound, row, block.names, block.mapping is not None)
+
+    def mapped(self, row: int) -> Mapped | None:
+        block, at = self._find(row)
+        return None if block.mapping is None else block.mapping.of(block.source, at)
+
+    @property
+    def returned(self) -> str:
+        """What the recorded indices are, as in ``page table``."""
+        mapping = self.blocks[0].mapping  # a file with a mapping has one block
+        return RAW if mapping is None else mapping.returned
 
     def _recorded_k(self, row: int) -> int | None:
         return self.table.ints(self.call_of(row))["k"]
@@ -258,6 +296,8 @@ class FileStore:
     def read_others(self) -> None:
         read = {(block.source, block.scores.name) for block in self.blocks}
         read |= {(block.indices_source or block.source, block.indices.name) for block in self.blocks if block.indices}
+        tables = [(block.source, block.mapping.table) for block in self.blocks if block.mapping is not None]
+        read |= {(source, table.name) for source, table in tables if table is not None}
         for source in {block.source for block in self.blocks} | {source for source, _ in read}:
             source.read_others({name for owner, name in read if owner is source})
 
@@ -301,6 +341,10 @@ class MemoryStore:
 
     def indices(self, row: int) -> torch.Tensor | None:
         return self._rows_given[row].indices
+
+    def mapped(self, row: int) -> Mapped | None:
+        given = self._rows_given[row]
+        return None if given.indices is None else given.mapped
 
     def call_of(self, row: int) -> int:
         return self._groups.call_of(row)

@@ -12,20 +12,34 @@ from workbench.capture.checks import (
     check_offsets,
     check_slots,
     check_starts,
+    first_true,
     widest_per_call,
 )
-from workbench.capture.format import CALL_FIELDS, INTS, MAX_ROWS, MAX_WIDTH, TENSORS
+from workbench.capture.format import (
+    CALL_FIELDS,
+    INTS,
+    MAPPING_TENSORS,
+    MAX_ROWS,
+    MAX_WIDTH,
+    METADATA_KEY,
+    MOVED,
+    PAGES,
+    TENSORS,
+    Said,
+)
 from workbench.capture.header import TensorInfo
+from workbench.capture.mapped import PAGE_TABLE, RAW, checked_page_size
 from workbench.capture.source import Source
-from workbench.capture.store import Block, CallTable, FileStore, RowGroups
+from workbench.capture.store import Block, CallTable, FileStore, Mapping, RowGroups
 from workbench.capture.values import brief, shape_text
 from workbench.errors import CaptureError
+from workbench.words import listed
 
 # Scores of other dtypes that can be asked for, and as what.
 CONVERTIBLE = {"float64": "float32", "int64": "float32", "int32": "float32", "int16": "float32", "void16": "bfloat16"}
 
 
-def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -> FileStore:
+def open_stored(source: Source, said: Said, k: int | None) -> FileStore:
     """The rows of a capture file; ``k``, if given, stands for every call's in the check against the row width.
 
     Raises:
@@ -62,7 +76,7 @@ def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -
     check_starts(starts, widths, names)
 
     call = read_vector(source, found["call"], rows)
-    table = CallTable(*_calls(source, call, rows), strings)
+    table = CallTable(*_calls(source, call, rows), said.strings)
     if call is not None:
         check_call_numbers(call, table.calls, names)
     check_call_fields(table.fields, file)
@@ -90,8 +104,50 @@ def open_stored(source: Source, strings: dict[str, str | None], k: int | None) -
         offsets=offsets,
         starts=starts,
         indices=indices,
+        mapping=None if indices is None or said.returned == RAW else _mapping(source, said, rows),
     )
     return FileStore([block], lengths, table, RowGroups(call, rows), [source])
+
+
+def _mapping(source: Source, said: Said, rows: int) -> Mapping:
+    """How the recorded indices were mapped, as far as the file holds it."""
+    file = source.file
+    found = {spec.name: find_tensor(source, spec.name, spec.dtypes, False) for spec in MAPPING_TENSORS}
+    if said.returned != PAGE_TABLE:
+        moved = read_vector(source, found[MOVED], rows)
+        row = None if moved is None else first_true(moved < 0)
+        if moved is not None and row is not None:
+            raise CaptureError(
+                f"offset {int(moved[row])} is negative; 0 or more is needed", file=file, tensor=MOVED, row=row
+            )
+        return Mapping(said.returned, offsets=moved)
+    try:
+        page_size = None if said.page_size is None else checked_page_size(said.page_size)
+    except ValueError as error:
+        raise CaptureError(f"metadata {METADATA_KEY!r}: {error}; write the file again", file=file) from None
+    table = found[PAGES]
+    if table is not None and (len(table.shape) != 2 or table.shape[0] not in (1, rows) or table.shape[1] == 0):
+        raise CaptureError(
+            f"shape is {shape_text(table.shape)}; [{rows}, pages], or [1, pages] for all rows, is needed",
+            file=file,
+            tensor=PAGES,
+        )
+    if table is not None:
+        check_row_width(table.shape[1], file, PAGES)
+    if table is not None and page_size is None:
+        raise CaptureError(
+            f"a page table says nothing without page_size; say it in the metadata {METADATA_KEY!r}",
+            file=file,
+            tensor=PAGES,
+        )
+    return Mapping(said.returned, table, page_size)
+
+
+def unread_mapping(source: Source, said: Said) -> tuple[str, ...]:
+    """A note on tensors that could hold a mapping and are left alone, since the metadata does not name it."""
+    reads = {RAW: (), PAGE_TABLE: (PAGES,)}.get(said.returned, (MOVED,))
+    left = [spec.name for spec in MAPPING_TENSORS if spec.name in source.header.tensors and spec.name not in reads]
+    return (f"{listed(left)} not read: recorded indices are said to be {said.returned}",) if left else ()
 
 
 def check_row_count(rows: int, file: str, tensor: str) -> None:

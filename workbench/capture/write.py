@@ -16,7 +16,10 @@ from workbench.capture.foreign import INDEX_SUFFIX
 from workbench.capture.format import (
     CALL_FIELDS,
     LOGITS,
+    MAPPING_TENSORS,
     METADATA_KEY,
+    MOVED,
+    PAGES,
     STEPS,
     STRINGS,
     TENSORS,
@@ -24,8 +27,10 @@ from workbench.capture.format import (
     TOKENS,
     dump_strings,
 )
+from workbench.capture.mapped import RAW, Mapped
+from workbench.capture.mappings import common_mapping, same_mapping
 from workbench.capture.opening import open_capture
-from workbench.capture.row import Call, Row, bits, raw_bytes
+from workbench.capture.row import Call, Row, raw_bytes, same_bits
 from workbench.capture.source import Source
 from workbench.capture.tokens import Token, Tokens, memory_tokens
 from workbench.capture.values import check_text, path_text, shown
@@ -105,7 +110,11 @@ def write_capture(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything of the file but scores, indices and logits, which are written row by row."""
+    """Everything of the file but scores, indices, page tables and logits, which are written row by row.
+
+    Attributes:
+        mapping: of the first row; its page table, [pages], stands for all of them where ``shared``.
+    """
 
     dtype: str
     shape: list[int]
@@ -117,6 +126,8 @@ class _Plan:
     tokens: Tokens
     further: dict[str, torch.Tensor] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
+    mapping: Mapped | None = None
+    shared: bool = False
 
     @property
     def integers(self) -> dict[str, torch.Tensor]:
@@ -128,6 +139,8 @@ class _Plan:
         entries = [(name, _NAMES[str(ints.dtype)[6:]], list(ints.shape)) for name, ints in self.integers.items()]
         if self.k_max is not None:
             entries.append(("indices", "I32", [rows, self.k_max]))
+        if self.mapping is not None and self.mapping.table is not None:
+            entries.append((PAGES, "I32", [1 if self.shared else rows, self.mapping.table.numel()]))
         if self.tokens.dtype is not None and self.tokens.vocab is not None:
             entries.append((LOGITS, _NAMES[self.tokens.dtype], [len(self.tokens), self.tokens.vocab]))
         entries.append(("scores", _NAMES[self.dtype], self.shape))
@@ -135,7 +148,9 @@ class _Plan:
         return sorted(entries, key=lambda entry: -_SIZES[entry[1]])
 
     def header(self, rows: int) -> bytes:
-        metadata = {METADATA_KEY: dump_strings(self.strings, self.source), **self.metadata}
+        returned, page_size = (RAW, None) if self.mapping is None else (self.mapping.returned, self.mapping.page_size)
+        said = dump_strings(self.strings, self.source, returned, page_size)
+        metadata = {METADATA_KEY: said, **self.metadata}
         content: dict[str, object] = {"__metadata__": metadata}
         end = 0
         for name, dtype, shape in self.entries(rows):
@@ -160,7 +175,7 @@ def _check_texts(strings: dict[str, str | None]) -> None:
 
 def _further(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Tensors besides those of the format, checked."""
-    taken = {spec.name for spec in (*TENSORS, *TOKEN_TENSORS)} | set(CALL_FIELDS)
+    taken = {spec.name for spec in (*TENSORS, *MAPPING_TENSORS, *TOKEN_TENSORS)} | set(CALL_FIELDS)
     for name, tensor in tensors.items():
         if name in taken:
             raise UsageError(f"tensor {name!r} is the format's own; choose another name")
@@ -215,8 +230,22 @@ def _plan(capture: Capture, given: dict[str, str | None], source: str | None, to
         ints[STEPS] = tokens.steps
         if bool((tokens.chosen != -1).any()):
             ints[TOKENS] = tokens.chosen
+    mapping, shared, moved = common_mapping(capture)
+    if moved:
+        ints[MOVED] = torch.tensor(moved, dtype=torch.int32)
     shape = [count, widths[0]] if padded else [sum(widths)]
-    return _Plan(capture.info.dtype, shape, ints, _k_max(capture, calls), calls, strings, source, tokens)
+    return _Plan(
+        capture.info.dtype,
+        shape,
+        ints,
+        _k_max(capture, calls),
+        calls,
+        strings,
+        source,
+        tokens,
+        mapping=mapping,
+        shared=shared,
+    )
 
 
 def _common(calls: list[Call], name: str, given: str | None, capture: Capture) -> str | None:
@@ -270,6 +299,11 @@ def _parts(name: str, plan: _Plan, capture: Capture) -> Iterator[torch.Tensor]:
             if indices is not None:
                 slots[: indices.numel()] = indices.cpu()
             yield slots
+    elif name == PAGES:
+        for row in range(1 if plan.shared else len(capture)):
+            mapped = capture.mapped_of(row)
+            if mapped is not None and mapped.table is not None:
+                yield mapped.table
     elif name == LOGITS:
         yield from (token.logits for token in plan.tokens if token.logits is not None)
     elif name == "scores":
@@ -281,13 +315,6 @@ def _parts(name: str, plan: _Plan, capture: Capture) -> Iterator[torch.Tensor]:
 def _put(out: BinaryIO, tensor: torch.Tensor) -> None:
     if tensor.numel():
         out.write(raw_bytes(tensor))
-
-
-def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
-    """Equal bit for bit: -0.0 is not 0.0, and a NaN is itself."""
-    if one is None or other is None:
-        return one is other
-    return one.dtype == other.dtype and torch.equal(bits(one), bits(other))
 
 
 def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> CaptureInfo:
@@ -304,8 +331,9 @@ def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> Cap
             for row in capture:
                 other = copy[row.index]
                 if not (
-                    _same(row.scores, other.scores)
-                    and _same(row.indices, other.indices)
+                    same_bits(row.scores, other.scores)
+                    and same_bits(row.indices, other.indices)
+                    and (row.indices is None or same_mapping(row.mapped, other.mapped))
                     and (row.length, row.start) == (other.length, other.start)
                     and row.call.index == other.call.index
                 ):
@@ -315,7 +343,7 @@ def _read_back(temporary: Path, plan: _Plan, capture: Capture, file: str) -> Cap
             if len(copy.tokens) != len(plan.tokens):
                 raise CaptureError("tokens read back differ from those written; write it again", file=file)
             for at, (token, written) in enumerate(zip(copy.tokens, plan.tokens, strict=True)):
-                if (token.step, token.token) != (written.step, written.token) or not _same(
+                if (token.step, token.token) != (written.step, written.token) or not same_bits(
                     token.logits, written.logits
                 ):
                     raise CaptureError(f"token {at} reads back different; write it again", file=file)
@@ -331,7 +359,7 @@ def _read_back_further(temporary: Path, plan: _Plan, file: str) -> None:
     source = Source(temporary)
     try:
         infos, metadata = source.header.tensors, source.header.metadata
-        same = all(_same(tensor.flatten(), source.tensor(infos[name])) for name, tensor in plan.further.items())
+        same = all(same_bits(tensor.flatten(), source.tensor(infos[name])) for name, tensor in plan.further.items())
         if not same or any(metadata.get(name) != text for name, text in plan.metadata.items()):
             raise CaptureError("reads back different from what was written; write it again", file=file)
     finally:

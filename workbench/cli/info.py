@@ -112,7 +112,8 @@ def recorded(capture: Capture) -> str:
     if not capture.info.recorded:
         return "no selections"
     if capture.info.format.startswith("workbench"):  # a file of them holds all or none
-        return "selections of every row"
+        returned = capture.info.returned
+        return "selections of every row" + ("" if returned == "raw" else f", returned: {returned}")
     calls = [capture.rows_of(number) for number in range(capture.info.calls)]
     held = sum(bool(rows) and capture.slots_of(rows[0]) is not None for rows in calls)
     return "selections of every row" if held == len(calls) else f"selections of {held} of {len(calls)} calls"

@@ -159,7 +159,7 @@ def _cells(line: Repeated) -> tuple[object, ...]:
         found.sets,
         found.values,
         len(found.members),
-        str(most) if least == most else f"{least} to {most}",
+        NONE if line.unjudged else str(most) if least == most else f"{least} to {most}",
         line.risk,
     )
 

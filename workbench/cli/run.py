@@ -231,8 +231,8 @@ def _print_about(report: Report) -> None:
     lines((f"{name}: {listed(f'{key} {value}' for key, value in of.items())}" for name, of in report.about.items()), "")
     rows: dict[str, list[int]] = {}
     for line in report:
-        if line.note:
-            rows.setdefault(line.note, []).append(line.row)
+        for note in line.note.split("; ") if line.note else ():
+            rows.setdefault(note, []).append(line.row)
     noted = [f"note, row{'' if len(set(of)) == 1 else 's'} {ranges(sorted(of))}: {note}" for note, of in rows.items()]
     lines(noted[:NOTES_SHOWN], "")
     if len(noted) > NOTES_SHOWN:

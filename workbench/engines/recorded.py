@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from workbench.engines.base import Task
+from workbench.errors import UsageError
 from workbench.paths.selection import Selection
+from workbench.paths.transforms.recorded import recorded_positions
 
 
 class RecordedEngine:
-    """Returns the recorded selection of a row."""
+    """Returns the recorded selection of a row as positions; refused where these cannot be told."""
 
     name = "recorded"
     runs_paths = False
@@ -20,8 +22,11 @@ class RecordedEngine:
             return ["the capture holds no recorded selection"]
         if recorded.numel() != task.k:
             return [f"the recorded selection has {recorded.numel()} slots, k is {task.k}"]
+        try:
+            recorded_positions(task.row)
+        except UsageError as error:
+            return [str(error)]
         return []
 
     def select(self, task: Task) -> Selection:
-        assert task.row.indices is not None
-        return Selection(task.row.indices)
+        return Selection(recorded_positions(task.row))

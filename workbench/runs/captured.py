@@ -19,6 +19,7 @@ from workbench.capture.folders import capture_files
 from workbench.capture.row import held
 from workbench.capture.values import brief, described, path_text, shown
 from workbench.errors import CaptureError, UsageError
+from workbench.paths.transforms.recorded import positions
 from workbench.words import listed
 
 Source: TypeAlias = str | bytes | os.PathLike[str] | Capture
@@ -185,6 +186,20 @@ class CapturedRun:
         """The recorded selection of an event, without its scores; ``None`` if there is none."""
         with self._reading(event.file) as capture:
             return capture.indices_of(event.row)
+
+    def positions(self, event: Event) -> torch.Tensor | None:
+        """The recorded selection of an event as positions; ``None`` if there is none.
+
+        Raises:
+            UsageError: they cannot be told, and why.
+        """
+        with self._reading(event.file) as capture:
+            indices = capture.indices_of(event.row)
+            if indices is None:
+                return None
+            length = int(capture.lengths[event.row])
+            inside = length == held(length, capture.start_of(event.row), capture.width_of(event.row))
+            return positions(indices, capture.mapped_of(event.row), length if inside else None)
 
     def winners(self, event: Event) -> int | None:
         """k of an event: its call's, or the recorded slots; ``None`` if neither is known."""

@@ -96,7 +96,7 @@ def _comparison(
             progress(len(compared), len(events))
     points = tuple(compared)
     tokens, about_tokens = _tokens(a, b, (name_a, name_b), aligned.requests, near_ulps)
-    notes = [*aligned.notes, *_differing(points, events), *about_tokens]
+    notes = [*aligned.notes, *_differing(points, events), *_mapped(points), *about_tokens]
     found = Comparison(name_a, name_b, points, tuple(tokens), tuple(notes), (a, b), events)
     return found if found.first is None else replace(found, detail=found.look(found.first))
 
@@ -126,18 +126,25 @@ def _point(run_a: CapturedRun, run_b: CapturedRun, aligned: Aligned, a: Event | 
     state: State
     what = _changed_input(run_a, run_b, a, b)
     sides: tuple[Judged | None, Judged | None] = (None, None)
-    outside = False
+    outside = mapped = False
     if what is not None:
         state = "input differs"
     else:
-        state, sides = _compared(run_a, run_b, a, b)
+        state, sides, mapped = _compared(run_a, run_b, a, b)
         outside = run_a.length(a) != run_a.held(a)
         if state == "same" and aligned.reordered:
             state = "reordered"
     theirs = dict(b.about)
     differing = tuple(name for name, value in a.about if value != theirs[name])
     return replace(
-        point, state=state, what=what, judged_a=sides[0], judged_b=sides[1], differing=differing, outside=outside
+        point,
+        state=state,
+        what=what,
+        judged_a=sides[0],
+        judged_b=sides[1],
+        differing=differing,
+        outside=outside,
+        mapped=mapped,
     )
 
 
@@ -159,26 +166,36 @@ def _changed_input(run_a: CapturedRun, run_b: CapturedRun, a: Event, b: Event) -
 
 def _compared(
     run_a: CapturedRun, run_b: CapturedRun, a: Event, b: Event
-) -> tuple[State, tuple[Judged | None, Judged | None]]:
-    """The state of two selections of the same input, and each side's verdict where values or ties vary.
+) -> tuple[State, tuple[Judged | None, Judged | None], bool]:
+    """The state of two selections of the same input, each side's verdict where values or ties vary, and whether they
+    are compared as they were mapped.
+
+    Mapped entries whose positions cannot be told are the same, or the same in another order; of other ones nothing is
+    known, for other pages may hold the same positions.
 
     Of a row that its length leaves the capture does not hold all that an op may have read: nothing judges it.
     """
-    mine, theirs = run_a.indices(a), run_b.indices(b)
+    mapped = False
+    try:
+        mine, theirs = run_a.positions(a), run_b.positions(b)
+    except UsageError:
+        mine, theirs, mapped = run_a.indices(a), run_b.indices(b), True
     if mine is None or theirs is None:
-        return "not comparable", (None, None)
+        return "not comparable", (None, None), False
     mine, theirs = mine.cpu(), theirs.cpu()
     if torch.equal(mine, theirs):
-        return "same", (None, None)
+        return "same", (None, None), mapped
     if torch.equal(mine.sort().values, theirs.sort().values):  # without a look at the scores
-        return "order varies", (None, None)
+        return "order varies", (None, None), mapped
+    if mapped:
+        return "not comparable", (None, None), True
     row = run_a.row(a)
     scores = row.valid.cpu()
     kind: Kind = compare(scores, mine, theirs)
     if row.outside:
-        return kind, (None, None)
+        return kind, (None, None), False
     exact = reference(row, run_a.winners(a)).indices.cpu()
-    return kind, (judged(scores, exact, mine), judged(scores, exact, theirs))
+    return kind, (judged(scores, exact, mine), judged(scores, exact, theirs)), False
 
 
 def _differing(points: tuple[Point, ...], events: tuple[tuple[Event | None, Event | None], ...]) -> Iterator[str]:
@@ -191,6 +208,18 @@ def _differing(points: tuple[Point, ...], events: tuple[tuple[Event | None, Even
         assert b is not None
         values = ["unknown" if value is None else value for value in (dict(a.about)[name], dict(b.about)[name])]
         yield f"{name} differs in {count} of {len(points)} points (first {values[0]} against {values[1]})"
+
+
+def _mapped(points: tuple[Point, ...]) -> Iterator[str]:
+    """How many points hold entries whose positions cannot be told."""
+    mapped = [point for point in points if point.mapped]
+    if mapped:
+        other = sum(point.state == "not comparable" for point in mapped)
+        told = f"; in {other} they differ, which other pages of the same positions do too" if other else ""
+        yield (
+            f"in {len(mapped)} of {len(points)} points the recorded entries cannot be turned into positions, and are "
+            f"compared as they are{told}"
+        )
 
 
 def _tokens(

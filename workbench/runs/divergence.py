@@ -15,6 +15,7 @@ from workbench.analysis.divergence.states import STATES, State, parts
 from workbench.analysis.divergence.tokens import TokenStep
 from workbench.analysis.reference import reference
 from workbench.capture import Row
+from workbench.paths.transforms.recorded import recorded_positions
 from workbench.runs.captured import CapturedRun
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Point:
         differing: what else the runs do not have in common about the call, as its release.
         outside: whether inputs are the same as far as they were captured, but the length leaves the row: an op may have
             read what the capture does not hold.
+        mapped: whether the recorded entries are compared as they are, since their positions cannot be told.
     """
 
     request: str | None
@@ -63,6 +65,7 @@ class Point:
     judged_b: Judged | None = None
     differing: tuple[str, ...] = ()
     outside: bool = False
+    mapped: bool = False
 
     @property
     def parts(self) -> bool:
@@ -193,10 +196,10 @@ def look(point: Point, a: Row | None, b: Row | None) -> Detail:
     if a is None or b is None:
         return Detail(point)
     inputs = input_difference(a, b)
-    if inputs is not None or a.indices is None or b.indices is None:
+    if inputs is not None or point.mapped or a.indices is None or b.indices is None:
         return Detail(point, inputs)
     exact, scores = reference(a, winners(a)).indices.cpu(), a.valid.cpu()
-    found = selection_difference(scores, exact, a.indices.cpu(), b.indices.cpu())
+    found = selection_difference(scores, exact, recorded_positions(a).cpu(), recorded_positions(b).cpu())
     return Detail(point, None, found, (a.length, a.scores.numel() - a.start) if a.outside else None)
 
 

@@ -78,11 +78,14 @@ def token_place(token: TokenStep) -> str:
 def _together(comparison: Comparison) -> str:
     counts, total = comparison.counts, len(comparison.points)
     open_ = counts["not comparable"]
+    recorded = "recorded on both sides"
+    if any(point.mapped and point.state == "not comparable" for point in comparison.points):
+        recorded += " as positions"
     every = "the one point" if total == 1 else f"all {total} points"
     if open_ == total:
-        said = f"the inputs of {every} are bit-identical, and no selection is recorded on both sides"
+        said = f"the inputs of {every} are bit-identical, and no selection is {recorded}"
     elif open_:
-        said = f"{counts['same']} of {total} points are the same; of {open_} a selection is not recorded on both sides"
+        said = f"{counts['same']} of {total} points are the same; of {open_} a selection is not {recorded}"
     else:
         said = f"{every} {'is' if total == 1 else 'are'} the same"
     tokens = f". {_of_tokens(comparison)}" if comparison.tokens else ""
@@ -114,6 +117,8 @@ def _parting(comparison: Comparison, first: Point, lead: str) -> list[str]:
     owner = comparison.a if first.b is None else comparison.b
     if first.state == "reordered":
         return [f"{lead}the input and the selection are the same, but the runs have them in another order."]
+    if first.state == "order varies":
+        return [f"{lead}the input is the same, and so are the recorded entries, but in another order."]
     if first.state == "duplicate":
         return [f"{lead}{owner} has this call once more than the other run."]
     return [f"{lead}only {owner} has this row."]

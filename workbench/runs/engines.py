@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -14,13 +13,13 @@ from workbench.capture.row import Row
 from workbench.capture.values import described
 from workbench.engines.callable import CallableEngine
 from workbench.engines.launch import OpEngine, is_op_engine
-from workbench.engines.registry import ENGINES
+from workbench.engines.registry import ENGINES, vendor_engine
 from workbench.errors import UsageError
 from workbench.runs.launched import RowEngine, run_launched
 from workbench.runs.report import Line, Report
 from workbench.words import listed
 
-VENDOR, VENDOR_MODULE = "vendor", "workbench.engines.vendor"
+VENDOR = "vendor"
 NAMES = (*ENGINES, VENDOR)
 EngineLike: TypeAlias = str | OpEngine | Callable[..., Any]
 
@@ -116,14 +115,7 @@ def _made(one: object, release: str | None) -> OpEngine:
     if one == VENDOR:
         if release is None:
             raise UsageError("the release that the vendor engine runs is not known; give it (--release)")
-        try:
-            module = import_module(VENDOR_MODULE)
-        except ModuleNotFoundError as error:
-            if error.name != VENDOR_MODULE:
-                raise
-            raise UsageError("this workbench has no vendor engine; use another engine") from None
-        engine: OpEngine = module.vendor_engine(release)
-        return engine
+        return vendor_engine(release)
     if isinstance(one, str):
         raise UsageError(f"unknown engine {one!r}; known engines: {', '.join(NAMES)}")
     if callable(one):

@@ -12,9 +12,11 @@ from workbench.analysis.repeatability import Repeatability, Tally
 from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import judge
 from workbench.capture import Capture, Row
+from workbench.capture.mapped import Mapped
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
 from workbench.paths.spec import Determinism
+from workbench.paths.transforms.recorded import positions, recorded_positions
 from workbench.runs.case import Case
 from workbench.runs.inspect import judged_paths
 from workbench.runs.report import Result
@@ -33,6 +35,7 @@ class Repeated:
         refused: why there were no calls; the fields below are then empty.
         repeatability: how much they agree. verdicts: calls of each verdict.
         missing_least, missing_most: values of the exact top-k that a call lacked. of: how many there are.
+        unjudged: why the calls are compared and not judged; empty if they are judged.
         risk: of the row on the path, over every arrival order; ``None`` for recorded calls.
         finding: what the selector does to the row beside selecting wrongly, as hanging on it.
     """
@@ -48,6 +51,7 @@ class Repeated:
     of: int = 0
     risk: str | None = None
     finding: str | None = None
+    unjudged: str = ""
 
     @property
     def loses(self) -> bool:
@@ -75,6 +79,8 @@ class Repeated:
             counts = f"{orders} order{_s(orders)}, {sets} set{_s(sets)} of indices, {found.values} of values"
             come = "1 index comes and goes" if moving == 1 else f"{moving} indices come and go"
             text += f" ({counts}; {come}, {found.steady} {'is' if found.steady == 1 else 'are'} always held)"
+        if self.unjudged:
+            return f"{text}. None is judged: {self.unjudged}."
         lost = self.verdicts.get("lossy", 0) + self.verdicts.get("invalid", 0)
         if not lost:
             return f"{text}. No call lost a winner."
@@ -241,29 +247,62 @@ def _recorded(case: Case, among: Iterable[Row] | Capture) -> Repeated:
     slots = case.row.indices.numel()
     if slots != case.k:  # as the recorded engine says it
         return Repeated(None, None, RECORDED, refused=f"the recorded selection has {slots} slots, k is {case.k}")
+    try:
+        recorded_positions(case.row)
+    except UsageError as error:
+        return _as_mapped(case, among, str(error))
     calls = _Calls(case)
-    for indices in _selections(case, among):
-        verdict = judge(case.row.valid, case.exact.indices, indices)
-        calls.add(indices, verdict.kind, verdict.missing)
+    try:
+        for indices in _selections(case, among, positions):
+            verdict = judge(case.row.valid, case.exact.indices, indices)
+            calls.add(indices, verdict.kind, verdict.missing)
+    except UsageError as error:
+        return Repeated(None, None, RECORDED, refused=f"of another call on the same input: {error}")
     found = calls.line(None, None, RECORDED, None)
     if found.repeatability is None or found.repeatability.calls > 1:
         return found
     return Repeated(None, None, RECORDED, refused="the capture holds no second call on the same input")
 
 
-def _selections(case: Case, among: Iterable[Row] | Capture) -> Iterator[torch.Tensor]:
-    """The recorded selections of the row and of every other one with the same input; scores are read last."""
+Read = Callable[[torch.Tensor, Mapped | None, int | None], torch.Tensor]
+
+
+def _as_mapped(case: Case, among: Iterable[Row] | Capture, why: str) -> Repeated:
+    """Calls whose positions cannot be told: whether they returned the same entries, without a look at the scores."""
+    nothing = case.row.valid[:0]
+    tally = Tally(nothing, torch.zeros(0, dtype=torch.int64, device=nothing.device))
+    for indices in _selections(case, among, lambda indices, *_: indices):
+        tally.add(indices)
+    found = tally.result()
+    if found.calls < 2:
+        return Repeated(None, None, RECORDED, refused=why)
+    if found.sets > 1:
+        told = f"{found.calls} calls hold {found.sets} different sets of them, as other pages of the same positions do"
+        return Repeated(None, None, RECORDED, refused=f"{why}; {told}")
+    return Repeated(None, None, RECORDED, repeatability=found, unjudged=why)
+
+
+def _selections(case: Case, among: Iterable[Row] | Capture, read: Read) -> Iterator[torch.Tensor]:
+    """The recorded selections of the row and of every other one with the same input; scores are read last.
+
+    Args:
+        read: makes of recorded indices, of what they are and of the row's length what is compared.
+
+    Raises:
+        UsageError: ``read`` cannot.
+    """
     row, digest = case.row, case.row.digest
     assert row.indices is not None
     slots, device = row.indices.numel(), row.indices.device
-    yield row.indices
+    length = None if row.outside else row.length  # of all others too, whose input is the same
+    yield read(row.indices, row.mapped, length)
     if not isinstance(among, Capture):
         others = list(among)
         itself_at = _place_of(row, others)
         for number, other in enumerate(others):
             held = other.indices
             if number != itself_at and held is not None and held.numel() == slots and other.digest == digest:
-                yield held.to(device)
+                yield read(held, other.mapped, length).to(device)
         return
     for number in torch.nonzero(among.lengths == row.length).flatten().tolist():
         if among.slots_of(number) != slots or among.digest_of(number) != digest:
@@ -272,7 +311,7 @@ def _selections(case: Case, among: Iterable[Row] | Capture) -> Iterator[torch.Te
         assert indices is not None
         if (among.name, number) == (row.capture, row.index) and _agree(indices, row.indices):
             continue
-        yield indices.to(device)
+        yield read(indices, among.mapped_of(number), length).to(device)
 
 
 def _place_of(row: Row, among: list[Row]) -> int | None:

@@ -11,7 +11,7 @@ import torch
 from workbench.errors import WorkbenchError
 from workbench.figures.words import count, plural
 from workbench.runs.inspect import Inspection
-from workbench.runs.sentence import finding
+from workbench.runs.sentence import finding, result_sentence
 from workbench.ui import state
 from workbench.ui.common import callout, colour_of, error_box
 from workbench.ui.controls import pick_circumstances
@@ -137,6 +137,8 @@ def _show(entry: Entry, seen: Inspection, number: int, key: str) -> None:
     line = None if head is None else head.line
     risk = None if line is None else line.risk or ("certain" if line.finding else None)
     callout(finding(seen), colour_of(line.verdict if line else None, risk))
+    if seen.recorded is not None and seen.recorded is not head and seen.recorded.line.refused is not None:
+        st.info(state.plain(result_sentence(seen.recorded)))
     if seen.of_the_call:
         st.caption(state.plain(seen.of_the_call))
     show_views(entry, seen, number, key)
@@ -165,7 +167,7 @@ def _call(seen: Inspection) -> None:
             "start": count(row.start),
             "dtype": row.dtype,
         }
-        facts |= {"recorded": "yes" if row.indices is not None else "no"}
+        facts |= {"recorded": "no" if row.indices is None else row.mapped.returned if row.mapped else "yes"}
         for name in _FIELDS:
             known = getattr(row.call, name)
             facts[name] = "unknown" if known is None else count(known) if isinstance(known, int) else brief(known)

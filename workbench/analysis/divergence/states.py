@@ -45,7 +45,9 @@ STATES: dict[State, StateFacts] = {
     "extra": StateFacts("only the other run has this call, or this row of the call"),
     "duplicate": StateFacts("one run has this call once more than the other, under the same step and layer"),
     "reordered": StateFacts("the same input and selection, at another place in the order of the run"),
-    "not comparable": StateFacts("the same input, but a selection is not recorded on both sides", parts=False),
+    "not comparable": StateFacts(
+        "the same input, but a selection is not recorded on both sides, or not as positions", parts=False
+    ),
 }
 
 
