@@ -98,6 +98,16 @@ def test_a_callable_gets_the_same_verdicts(cli_json: CliJson, captures: Path, mi
     assert {line["repeatability"] for line in lines} == {"same"}
 
 
+def test_a_release_that_cannot_run_is_refused_and_nothing_is_judged(
+    cli: Cli, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    result = cli("run", captures / "broken.safetensors", "--engine", "vendor", "--release", "vllm==0.30.0")
+    assert result.exit_code == 2
+    assert "vendor vllm==0.30.0" in result.stdout
+    assert "nothing was judged" in result.stderr
+
+
 def test_what_it_prints_is_no_part_of_the_report(cli: Cli, captures: Path, mine: Path) -> None:
     result = cli("run", captures / "healthy.safetensors", "--op", "their_loud:loud", "--json")
     assert "a word" not in result.stdout

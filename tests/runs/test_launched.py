@@ -107,7 +107,8 @@ def test_a_whole_call_is_one_launch_and_lines_are_in_the_order_of_rows() -> None
 
 
 def test_a_refused_row_is_one_line_and_is_no_loss_of_its_own() -> None:
-    report = run_launched(bad_row(), Fake(lambda *_: Answer(refused=("k is odd", "no GPU")), "vllm==99.0"), 5)
+    report = run_launched(bad_row(), Fake(lambda *_: Answer(refused=("k is odd", "no GPU"))), 5)
+    assert report.lines[0].risk == "at risk"
     assert [(line.refused, line.verdict, line.finding) for line in report] == [("k is odd; no GPU", None, None)]
     assert not report.loses
     assert not report.judged

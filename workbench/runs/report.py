@@ -124,7 +124,7 @@ class Report:
     @property
     def judged(self) -> bool:
         """Whether any line tells what is lost: a verdict, a finding, or a risk that counts."""
-        return any(line.verdict or line.finding or (line.risk and line.engine in OF_THE_PATH) for line in self.lines)
+        return any(line.verdict or line.finding or (line.risk and _risk_counts(line)) for line in self.lines)
 
     @property
     def loses(self) -> bool:
@@ -153,7 +153,12 @@ class Report:
 def line_loses(line: Line) -> bool:
     """Whether a line is a finding: a lossy or invalid selection, a risk that is not ``safe``, or what it is told of.
 
-    A callable stands in for the op: the risk of the op's path is not its own, and does not count.
+    A callable stands in for the op: the risk of the op's path is not its own, and does not count. Nor does it where a
+    real op was to be called and was not.
     """
-    risky = line.risk in ("at risk", "certain") and line.engine in OF_THE_PATH
+    risky = line.risk in ("at risk", "certain") and _risk_counts(line)
     return risky or line.verdict in ("lossy", "invalid") or line.finding is not None
+
+
+def _risk_counts(line: Line) -> bool:
+    return line.engine in OF_THE_PATH and (line.engine != "vendor" or line.refused is None)
