@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 # Not lazy: importing the room of the same name later would hide the function. They need no torch.
 from workbench.export.front import export
 from workbench.paths.catalog import find_paths as paths
+from workbench.record.front import record
 
 if TYPE_CHECKING:
     from workbench.analysis.reference import reference
@@ -65,6 +66,7 @@ __all__ = [
     "open",
     "paths",
     "plan_topk_v2",
+    "record",
     "reference",
     "repeat",
     "route",

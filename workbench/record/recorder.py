@@ -1,0 +1,396 @@
+"""The recorder: told of every call, it takes the rows that are to be kept and holds them until they are written."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from multiprocessing.util import Finalize, register_after_fork
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from workbench.capture.row import Call, Row
+from workbench.errors import CaptureError, UsageError, WorkbenchError
+from workbench.record import dispatch, seams
+from workbench.record.files import Files, Kept
+from workbench.record.interfaces import Interface, matches
+from workbench.record.judging import is_bad
+from workbench.record.options import Options
+from workbench.record.positions import row_positions, transform_of
+from workbench.record.reading import Seen
+from workbench.record.screening import suspects
+from workbench.record.surroundings import device_name, rank, release_of
+
+_HERE: ContextVar[dict[str, Any]] = ContextVar("workbench_record_here", default={})  # noqa: B039  never written to
+_OUT_OF_RANGE = "the indices are left out: some are outside their rows, which a capture cannot hold"
+_NO_OUTPUT = "the indices are left out: the op's output is not of the shape [rows, k]"
+
+
+class RecordWarning(UserWarning):
+    """Recording stopped or saw less than it was asked for; the program goes on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """What was taken of a call before it was made.
+
+    Attributes:
+        seen: the call. call: its description. rows: numbers of the rows to keep; ``None`` where what comes back decides.
+        scores: those rows, on the CPU; empty where the caller's own are read afterwards.
+    """
+
+    seen: Seen
+    call: Call
+    rows: list[int] | None
+    scores: tuple[torch.Tensor, ...] = ()
+
+
+class Recorder:
+    """What ``wb.record`` returns: a context manager that records while it is entered, in every thread of the process.
+
+    Entered again within itself it goes on recording each call once. Several recorders record side by side.
+
+    Attributes:
+        folder: where files go. files: those written so far. calls, rows: kept so far.
+        seen: how many calls were told of, by op. skipped: how many could not be recorded, by reason.
+        stopped: why recording ended before it was left, in words; empty if it did not.
+    """
+
+    def __init__(self, options: Options, *, step: Any = None, layer: Any = None) -> None:
+        self.options, self.folder = options, Path(options.folder)
+        for name, value in (("step", step), ("layer", layer)):
+            if not (value is None or callable(value) or (isinstance(value, int) and not isinstance(value, bool))):
+                raise UsageError(f"{name} is {value!r}; an integer, or a function that gives one, is needed")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"{options.folder}: the folder cannot be made: {reason}") from None
+        self.calls = self.rows = self._bytes = 0
+        self.seen: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.stopped = ""
+        self._told: dict[str, Any] = {"step": step, "layer": layer}
+        self._files = Files(self.folder, options.file_bytes, options.flush)
+        self._entered = 0
+        self._lock = threading.RLock()
+        self._ends: list[Any] = []
+        self._warned: set[str] = set()
+        self._calls_seen = 0
+        self._targets = dispatch.wanted(lambda op: matches(op, options.ops))
+        self._wanted = frozenset(one.target for one in self._targets)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files written so far."""
+        return tuple(self._files.written)
+
+    # What the calls belong to.
+
+    def step(self, number: int | None) -> None:
+        """The calls from now on, of every thread, are of this decoding step."""
+        self._told["step"] = number
+
+    def layer(self, number: int | None) -> None:
+        """The calls from now on, of every thread, are of this layer."""
+        self._told["layer"] = number
+
+    @contextlib.contextmanager
+    def at(self, *, step: int | None = None, layer: int | None = None, request: str | None = None) -> Iterator[None]:
+        """The calls of this thread or task within the block are of this step, layer and request."""
+        here = {"step": step, "layer": layer, "request": request}
+        token = _HERE.set({**_HERE.get(), **{name: value for name, value in here.items() if value is not None}})
+        try:
+            yield
+        finally:
+            _HERE.reset(token)
+
+    # Beginning and end.
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Record from now on."""
+        with self._lock:
+            self._entered += 1
+            if self._entered > 1:
+                return
+        dispatch.listen(self, self._targets)
+        seams.listen(self, [one for one in self._targets if not one.dispatched])
+        self._at_end()
+        register_after_fork(self, Recorder._at_end)
+
+    def close(self) -> None:
+        """Write what is held and record no more; the outermost of nested blocks does. Raises nothing."""
+        with self._lock:
+            self._entered = max(0, self._entered - 1)
+            if self._entered:
+                return
+        dispatch.leave(self)
+        seams.leave(self)
+        self._finish()
+        for end in self._ends:
+            end()
+        self._ends = []
+
+    def flush(self) -> None:
+        """Write what is held, and the log."""
+        with dispatch.unrecorded():
+            self._write()
+            self._log()
+
+    def _at_end(self) -> None:
+        """Write at the end of the process, also of one that multiprocessing forked, which leaves without ``atexit``."""
+        finish = self._finish
+        atexit.register(finish)
+        finalizer = Finalize(None, finish, exitpriority=10)
+        self._ends = [lambda: atexit.unregister(finish), finalizer.cancel]
+
+    def _finish(self) -> None:
+        try:
+            with dispatch.unrecorded():
+                self._write()
+                self._log(finished=True)
+        except Exception as error:
+            self.broken(error)
+
+    def forked(self) -> None:
+        """A forked process records on its own, under names of its own; what its parent holds is the parent's."""
+        self._lock = threading.RLock()
+        self._files.forget()
+        self.calls = self.rows = self._bytes = self._calls_seen = 0
+        self.seen, self.skipped = Counter(), Counter()
+        self._warned = set()
+
+    # What the dispatcher tells.
+
+    def wants(self, interface: Interface) -> bool:
+        """Whether calls of this op are to be told now."""
+        return not self.stopped and interface.target in self._wanted
+
+    def before(self, seen: Seen) -> Taken | None:
+        """Take what must be taken before the call."""
+        options, scores = self.options, seen.scores
+        if scores.is_cuda and torch.cuda.is_current_stream_capturing():
+            self.skipped["captured into a CUDA graph"] += 1
+            self._warn(
+                "a CUDA graph is being captured: what it computes when it is replayed passes Python by and is not "
+                "recorded; serve without graphs to record (vLLM: --enforce-eager, SGLang: --disable-cuda-graph)"
+            )
+            return None
+        with self._lock:
+            self.seen[seen.interface.op] += 1
+            number = self._calls_seen
+            self._calls_seen += 1
+        if self._files.due:
+            self._write()
+        rows = self._chosen(seen, number)
+        if rows is not None and not rows:
+            return None
+        kept = seen.with_inputs_kept()
+        call = self._call(kept, number)
+        if rows is None:
+            if seen.interface.writes_scores:
+                kept = replace(kept, scores=scores.clone())
+            return Taken(kept, call, None)
+        whole = scores.cpu() if len(rows) == seen.rows else scores[torch.tensor(rows, device=scores.device)].cpu()
+        if whole.data_ptr() == scores.data_ptr():
+            whole = whole.clone()
+        if options.max_rows is not None:
+            rows = rows[: options.max_rows - self.rows]
+        return Taken(kept, call, rows, tuple(whole[at] for at in range(len(rows))))
+
+    def after(self, taken: Taken, returned: Any) -> None:
+        """Take what came back, and keep what is to be kept."""
+        seen = taken.seen
+        out = seen.selected(returned)
+        rows, scores = taken.rows, taken.scores
+        judged = rows is None
+        if rows is None:
+            rows = suspects(seen, out).nonzero().flatten().tolist()
+            if not rows:
+                return
+            scores = tuple(seen.scores[at] for at in rows)
+        lengths = seen.lengths[rows].tolist()
+        starts = [0] * len(rows) if seen.starts is None else seen.starts[rows].tolist()
+        kept = []
+        for number, row_scores, length, start in zip(rows, scores, lengths, starts, strict=True):
+            one = self._row(taken, number, row_scores, length, start, None if out is None else out[number])
+            if one is not None and (not judged or is_bad(one.row)):
+                kept.append(self._stored(one, judged))
+        self._keep(kept)
+
+    def raised(self, taken: Taken) -> None:
+        """The op raised: there is nothing that it returned, and nothing is kept."""
+        self.skipped["the op raised"] += 1
+
+    def unread(self, interface: Interface, reason: str) -> None:
+        """A call that a capture cannot hold."""
+        self.skipped[f"{interface.op}: {reason}"] += 1
+
+    def broken(self, error: Exception) -> None:
+        """Stop: the disk is full, or this is a defect. Said once, and the program goes on."""
+        if isinstance(error, WorkbenchError | OSError):
+            reason = str(error)
+        elif isinstance(error, torch.OutOfMemoryError):
+            self.skipped["no memory for copies on the GPU"] += 1
+            self._warn("the GPU has no memory left for what recording needs; such calls are not recorded")
+            return
+        else:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        self._stop(f"recording stopped after {self.rows} rows: {reason}; the program goes on")
+
+    # How rows are taken.
+
+    def _chosen(self, seen: Seen, number: int) -> list[int] | None:
+        options = self.options
+        if options.first is not None:
+            return list(range(min(seen.rows, max(0, options.first - self.rows))))
+        if options.sample is not None:
+            drawn = np.random.default_rng([options.seed, (options.rank or rank() or 0), number]).random(seen.rows)
+            return [int(row) for row in np.flatnonzero(drawn < options.sample)]
+        return list(range(seen.rows)) if options.rows == "all" else None
+
+    def _call(self, seen: Seen, number: int) -> Call:
+        options = self.options
+        here = {name: value() if callable(value) else value for name, value in self._told.items()}
+        here = {"request": options.request, **here, **_HERE.get()}
+        own_rank = rank() if options.rank is None else options.rank
+        if self._files.rank is None:
+            self._files.rank = own_rank
+        return Call(
+            index=number,
+            k=seen.k,
+            rows=seen.rows,
+            width=seen.width,
+            stride=seen.stride,
+            next_n=seen.next_n,
+            max_seq_len=seen.max_seq_len,
+            rank=own_rank,
+            op=seen.interface.op,
+            release=options.release or release_of(seen.interface.packages),
+            device=options.device or device_name(seen.scores.device),
+            model=options.model,
+            **here,
+        )
+
+    def _row(
+        self, taken: Taken, number: int, scores: torch.Tensor, length: int, start: int, returned: torch.Tensor | None
+    ) -> Kept | None:
+        """One row with what the op returned for it; ``None`` where no capture can hold it."""
+        indices, note = None, _NO_OUTPUT
+        try:
+            if returned is not None:
+                back = returned.to(scores.device, torch.int32)
+                indices, note = row_positions(transform_of(taken.seen, number), back, length)
+            row = Row(scores, length, start, taken.call, indices=indices)
+        except (CaptureError, UsageError) as error:
+            self.skipped[f"a row that no capture can hold: {error}"] += 1
+            return None
+        return Kept(row, note)
+
+    def _stored(self, kept: Kept, judged: bool) -> Kept:
+        """The row as it is held: on the CPU, in memory of its own, and what a file cannot hold left out."""
+        row, note = kept.row, kept.note
+        scores = row.scores.detach()
+        if judged or scores.is_cuda:
+            scores = scores.to("cpu", copy=True)
+        if not self.options.padding and not row.outside:
+            scores = scores[: max(row.start + row.length, 1)].clone()
+        indices = None if row.indices is None else row.indices.detach().to("cpu", copy=True)
+        if indices is not None and not row.outside and bool(((indices < -1) | (indices >= row.length)).any()):
+            indices, note = None, _OUT_OF_RANGE
+        return Kept(Row(scores, row.length, row.start, row.call, indices=indices), note)
+
+    def _keep(self, kept: list[Kept]) -> None:
+        if not kept:
+            return
+        options = self.options
+        with self._lock:
+            if self.stopped:
+                return
+            if options.max_rows is not None:
+                kept = kept[: options.max_rows - self.rows]
+            if options.max_bytes is not None:
+                kept = self._within(kept, options.max_bytes)
+            self.rows += len(kept)
+            self.calls += bool(kept)
+            self._bytes += sum(one.size for one in kept)
+            self._files.add(kept)
+            for name, count, most in (("rows", self.rows, options.max_rows), ("calls", self.calls, options.max_calls)):
+                if most is not None and count >= most:
+                    self.stopped = f"the limit of {most} {name} is reached"
+            if options.first is not None and self.rows >= options.first:
+                self.stopped = f"the first {options.first} rows are kept"
+        if self._files.due or self.stopped:
+            self._write()
+
+    def _within(self, kept: list[Kept], most: int) -> list[Kept]:
+        """As many rows, in their order, as the limit of bytes leaves room for."""
+        room = most - self._bytes
+        for at, one in enumerate(kept):
+            room -= one.size
+            if room < 0:
+                self.stopped = f"the limit of {most} bytes is reached"
+                return kept[:at]
+        return kept
+
+    # How they go to disk.
+
+    def _write(self) -> None:
+        try:
+            before = len(self._files.written)
+            self._files.write()
+            if len(self._files.written) > before:
+                self._log()
+        except (WorkbenchError, OSError) as error:
+            self.broken(error)
+
+    def _log(self, finished: bool = False) -> None:
+        if not self.seen and not self.skipped:
+            return
+        content: dict[str, object] = {
+            "seen": dict(self.seen),
+            "calls": self.calls,
+            "rows": self.rows,
+            "bytes": self._bytes,
+            "files": [path.name for path in self._files.written],
+            "skipped": dict(self.skipped),
+            "stopped": self.stopped,
+            "finished": finished,
+        }
+        with contextlib.suppress(OSError):
+            self._files.log(content)
+
+    def _stop(self, reason: str) -> None:
+        with self._lock:
+            if self.stopped.startswith("recording stopped"):
+                return
+            self.stopped = reason
+        self._warn(reason)
+
+    def _warn(self, message: str) -> None:
+        """Say something once, as a warning, or on stderr where warnings are errors."""
+        with self._lock:
+            if message in self._warned:
+                return
+            self._warned.add(message)
+        try:
+            warnings.warn(f"workbench: {message}", RecordWarning, stacklevel=2)
+        except RecordWarning:
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                print(f"workbench: {message}", file=sys.stderr, flush=True)
