@@ -20,6 +20,7 @@ from workbench.cli.info import info
 from workbench.cli.inspect import inspect
 from workbench.cli.make import make
 from workbench.cli.paths import paths
+from workbench.cli.record import record
 from workbench.cli.repeat import repeat
 from workbench.cli.route import route
 from workbench.cli.run import run
@@ -92,7 +93,7 @@ def _help(command: Callable[..., int]) -> str:
     return "\n\n".join(text if text.startswith("workbench ") else text.replace("\n", " ") for text in paragraphs)
 
 
-for _command in (info, inspect, paths, route, run, repeat, diverge, make, import_, shrink, export, app_command):
+for _command in (info, inspect, paths, route, run, repeat, diverge, make, import_, record, shrink, export, app_command):
     app.command(_command.__name__.rstrip("_"), help=_help(_command), epilog=EXIT_CODES)(_command)
 
 

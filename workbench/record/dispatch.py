@@ -1,7 +1,7 @@
 """Where calls are caught: a kernel in torch's dispatcher above every backend, active in every thread of the process.
 
-A ``TorchDispatchMode`` is of one thread. A kernel under ``BackendSelect`` is of the process: that key is in the set that
-every thread starts with, inference mode included; it lies below autograd, tracing and dispatch modes, so that what
+A ``TorchDispatchMode`` is of one thread. A kernel under ``BackendSelect`` is of the process: that key is in the set
+that every thread starts with, inference mode included; it lies below autograd, tracing and dispatch modes, so that what
 arrives has values (fake and meta tensors apart), and above the backends. It can be registered before its op is: a
 library that loads later is caught as well. The kernel hands on to the same op below the key.
 
@@ -27,6 +27,7 @@ from workbench.record.interfaces import INTERFACES, TOPK, Interface
 from workbench.record.reading import Seen, UnreadError, read
 
 _KEY = "BackendSelect"
+_LIBRARY: Any = Library  # untyped in torch
 
 
 class Listener(Protocol):
@@ -64,7 +65,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 _lock = threading.RLock()
 _listeners: tuple[Listener, ...] = ()
-_kernels: dict[str, Library] = {}
+_kernels: dict[str, Any] = {}
 
 
 @contextlib.contextmanager
@@ -103,7 +104,7 @@ def in_place() -> tuple[str, ...]:
     return tuple(_kernels)
 
 
-def _put_in(interface: Interface) -> Library:
+def _put_in(interface: Interface) -> Any:
     namespace, _, name = interface.target.partition("::")
     below = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
     found: list[Any] = []
@@ -117,7 +118,7 @@ def _put_in(interface: Interface) -> Library:
             return op.redispatch(rest, *args, **kwargs)
         return told(interface, lambda: op.redispatch(rest, *args, **kwargs), lambda: interface.named(args, kwargs))
 
-    library = Library(namespace, "IMPL")  # noqa: TOR901  taken out by ``leave``, not by the collector
+    library: Any = _LIBRARY(namespace, "IMPL")
     library.impl(name, kernel, _KEY, with_keyset=True)
     return library
 

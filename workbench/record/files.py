@@ -12,6 +12,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from workbench.capture.format import STRINGS
 from workbench.capture.row import Row
@@ -19,6 +20,7 @@ from workbench.capture.write import write_capture
 from workbench.errors import UsageError
 
 LOG = ".recording.json"
+FIELDS = ("seen", "calls", "rows", "bytes", "files", "skipped", "stopped", "finished")  # of a log
 _TRIES = 1000
 
 
@@ -137,14 +139,10 @@ class Files:
         self._lock, self._writing = threading.RLock(), threading.RLock()
 
 
-def read_logs(folder: Path) -> list[dict[str, object]]:
-    """What the processes that recorded into a folder say of themselves; logs that cannot be read are left out."""
-    found = []
-    for path in sorted(folder.glob(f"*{LOG}")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(content, dict):
-            found.append(content)
-    return found
+def read_log(path: Path) -> dict[str, Any] | None:
+    """What a process that recorded says of itself; ``None`` if it cannot be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and content.keys() >= set(FIELDS) else None

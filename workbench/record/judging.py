@@ -18,7 +18,8 @@ def is_bad(row: Row) -> bool:
     """
     case = Case(row)
     if row.indices is not None and not row.outside:
-        if judge(row.valid, case.exact.indices, row.indices.to(row.scores.device)).kind in LOSSY:
+        found = judge(row.valid, case.exact.indices, row.indices.to(row.scores.device))
+        if found.kind in LOSSY:
             return True
     if row.call.op == TOPK:
         return False

@@ -21,7 +21,7 @@ import torch
 from workbench.capture.row import Call, Row
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 from workbench.record import dispatch, seams
-from workbench.record.files import Files, Kept
+from workbench.record.files import FIELDS, Files, Kept
 from workbench.record.interfaces import Interface, matches
 from workbench.record.judging import is_bad
 from workbench.record.options import Options
@@ -44,8 +44,8 @@ class Taken:
     """What was taken of a call before it was made.
 
     Attributes:
-        seen: the call. call: its description. rows: numbers of the rows to keep; ``None`` where what comes back decides.
-        scores: those rows, on the CPU; empty where the caller's own are read afterwards.
+        seen: the call. call: its description. rows: numbers of the rows to keep; ``None`` where what comes back
+            decides. scores: those rows, on the CPU; empty where the caller's own are read afterwards.
     """
 
     seen: Seen
@@ -252,7 +252,7 @@ class Recorder:
             return
         else:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        self._stop(f"recording stopped after {self.rows} rows: {reason}; the program goes on")
+        self._stop(f"recording stopped: {reason}; the program goes on")
 
     # How rows are taken.
 
@@ -363,18 +363,18 @@ class Recorder:
     def _log(self, finished: bool = False) -> None:
         if not self.seen and not self.skipped:
             return
-        content: dict[str, object] = {
-            "seen": dict(self.seen),
-            "calls": self.calls,
-            "rows": self.rows,
-            "bytes": self._bytes,
-            "files": [path.name for path in self._files.written],
-            "skipped": dict(self.skipped),
-            "stopped": self.stopped,
-            "finished": finished,
-        }
+        values = (
+            dict(self.seen),
+            self.calls,
+            self.rows,
+            self._bytes,
+            [path.name for path in self._files.written],
+            dict(self.skipped),
+            self.stopped,
+            finished,
+        )
         with contextlib.suppress(OSError):
-            self._files.log(content)
+            self._files.log(dict(zip(FIELDS, values, strict=True)))
 
     def _stop(self, reason: str) -> None:
         with self._lock:

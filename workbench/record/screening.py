@@ -41,7 +41,7 @@ class Gate(NamedTuple):
 
 @functools.cache
 def gates(op: str, k: int) -> tuple[Gate, ...]:
-    """The tightest buffer under each coarse key among the paths that an op reaches; of every path where it is unknown."""
+    """The tightest buffer under each coarse key among the paths that an op reaches; of every path if it is unknown."""
     if op == TOPK:
         return ()
     reached = next((one.reaches for one in OPS if one.name == op), None)
@@ -122,7 +122,7 @@ def _overflows(
     shift = 16 - gate.bits
     bins = half_keys(least) >> shift
     above = (counted & (half_keys(values) >> shift > bins)).sum(1)
-    # -0.0 also counts as at least +0.0 here, though it lies a bin below: such a row is named too often, never too seldom
+    # -0.0 also counts as at least +0.0 here, though it lies a bin below: a row is named too often then, never missed
     population = ((scores.half() >= _edge(bins << shift)) & valid).sum(1) - above
     better = (counted & (values > least)).sum(1) - above
     full = population > gate.capacity

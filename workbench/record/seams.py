@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -121,7 +120,7 @@ def _after_loading(spec: ModuleSpec, name: str) -> None:
         for interface in _awaited.get(name, []):
             try:
                 _wrap(module, interface)
-            except Exception:  # noqa: S112  a package of another shape is left as it is
+            except Exception:  # a package of another shape is left as it is
                 continue
 
     loader.exec_module = exec_module
