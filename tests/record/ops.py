@@ -1,6 +1,6 @@
 """The selector ops of serving engines, with their real schemas and implementations for the CPU, in torch's dispatcher.
 
-Each is exact, but for what ``LOSSES`` says: a row whose scores are all above 1000 loses its best.
+Each is exact, but that a row whose scores are all above 1000 loses its best.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from torch.library import Library
 
 SCHEMAS = {
     "_C": (
-        "persistent_topk(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) -> ()",
+        "persistent_topk(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) "
+        "-> ()",
         "cooperative_topk(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) "
         "-> ()",
         "top_k_per_row_prefill(Tensor logits, Tensor rowStarts, Tensor rowEnds, Tensor! indices, int numRows, "

@@ -91,9 +91,7 @@ def test_decode_reads_rows_at_the_strides_it_is_told(tmp_path: Path) -> None:
     scores = matrix(4, 200, 6)
     indices = torch.zeros(2, 4, dtype=torch.int32)
     with wb.record(tmp_path, rows="all") as recorder:
-        torch.ops._C.top_k_per_row_decode(
-            scores, 1, torch.tensor([200, 200], dtype=torch.int32), indices, 2, 400, 1, 4
-        )
+        torch.ops._C.top_k_per_row_decode(scores, 1, torch.tensor([200, 200], dtype=torch.int32), indices, 2, 400, 1, 4)
     assert [bits(row.scores) for row in opened(recorder)] == [bits(scores[0]), bits(scores[2])]
 
 
@@ -108,7 +106,9 @@ def test_ragged_outputs_become_positions(tmp_path: Path) -> None:
             scores, lengths, moved, torch.tensor([1000, 5], dtype=torch.int32), starts
         )
     rows = opened(recorder)
-    assert [row.call.op for row in rows] == ["sglang.fast_topk_v2"] * 2 + ["sglang.fast_topk_transform_ragged_fused"] * 2
+    assert [row.call.op for row in rows] == ["sglang.fast_topk_v2"] * 2 + [
+        "sglang.fast_topk_transform_ragged_fused"
+    ] * 2
     assert [row.indices.tolist() for row in rows] == plain.tolist() * 2
     assert [(row.start, row.length) for row in rows[:2]] == [(40, 2900), (3, 100)]
     assert bool((moved[0] >= 1000).all())

@@ -6,9 +6,11 @@ import contextlib
 import errno
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 import warnings
@@ -22,7 +24,6 @@ import workbench as wb
 from tests.record import ops
 from tests.record.ops import bits, matrix, persistent
 from workbench.capture.folders import capture_files
-from workbench.record import dispatch
 from workbench.record.recorder import RecordWarning
 
 ROOT = Path(__file__).parents[2]
@@ -100,20 +101,16 @@ def test_threads_that_call_while_recorders_come_and_go(tmp_path: Path) -> None:
 
 
 def test_nothing_stays_in_place(tmp_path: Path) -> None:
-    with wb.record(tmp_path):
-        assert "aten::topk" in dispatch.in_place()
-    if threading.active_count() == 1:
-        assert dispatch.in_place() == ()
-    key = torch._C._dispatch_has_kernel_for_dispatch_key
-    script = (
-        "import torch, workbench as wb\n"
-        "has = lambda: torch._C._dispatch_has_kernel_for_dispatch_key('aten::topk', 'BackendSelect')\n"
-        "assert not has()\n"
-        f"with wb.record({str(tmp_path)!r}):\n    assert has()\n"
-        "assert not has()\n"
+    _python(
+        f"""
+        import torch, workbench as wb
+        has = lambda: torch._C._dispatch_has_kernel_for_dispatch_key("aten::topk", "BackendSelect")
+        assert not has()
+        with wb.record({str(tmp_path)!r}):
+            assert has()
+        assert not has()
+        """
     )
-    assert callable(key)
-    _python(script)
 
 
 def test_what_a_thread_kept_in_place_goes_at_the_next_occasion(tmp_path: Path) -> None:
@@ -224,9 +221,7 @@ def test_exceptions_of_the_op_pass_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["before", "after", "callback"])
-def test_a_defect_of_the_recorder_reaches_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_defect_of_the_recorder_reaches_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     def broken(*_: object) -> int:
         raise RuntimeError("a defect")
 
@@ -234,7 +229,9 @@ def test_a_defect_of_the_recorder_reaches_nobody(
     with wb.record(tmp_path, rows="all", step=step) as recorder:
         if where != "callback":
             monkeypatch.setattr(recorder, {"before": "_chosen", "after": "_row"}[where], broken)
-        with pytest.warns(RecordWarning, match="recording stopped: RuntimeError: a defect; the program goes on") as told:
+        with pytest.warns(
+            RecordWarning, match="recording stopped: RuntimeError: a defect; the program goes on"
+        ) as told:
             for _ in range(3):
                 output = persistent(matrix(1, 50, 1), [50], 4)
     assert len(told) == 1
@@ -263,8 +260,7 @@ def test_a_full_disk(
     words = "recording stopped: .*No space left on device; the program goes on"
     texts = [str(one.message) for one in told] + capsys.readouterr().err.splitlines()
     assert len(texts) == (0 if action == "ignore" else 1)
-    pytest.importorskip("re")
-    assert all(__import__("re").search(words, text) for text in texts)
+    assert all(re.search(words, text) for text in texts)
     assert "No space left" in recorder.stopped
     assert [bits(row.scores) for row in rows_in(tmp_path)] == [bits(one) for one in matrix(2, 50, 0)]
     assert not list(tmp_path.glob(".*")), "nothing half written is left"
@@ -395,8 +391,6 @@ def test_compiled_programs(tmp_path: Path, backend: str) -> None:
 
 
 def _start(script: str) -> subprocess.Popen[str]:
-    import textwrap
-
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", textwrap.dedent(script)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)

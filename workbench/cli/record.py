@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +17,8 @@ from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT64, SEEDS, Json, integer
 from workbench.cli.tables import counted
 from workbench.errors import UsageError
+
+STDERR = 2
 
 
 def record(
@@ -72,6 +73,7 @@ def record(
         device=device,
         model=model,
     )
+    options.text()  # carries every option, or says which it cannot
     if reason := unreachable(os.environ):
         raise UsageError(reason)
     folder = Path(to)
@@ -83,7 +85,7 @@ def record(
         raise UsageError(f"{to}: the folder cannot be made: {getattr(error, 'strerror', None) or error}") from None
     before = set(os.listdir(folder))  # noqa: PTH208  names, not paths
     with recording(options, os.environ) as environment:
-        code = _run(command, environment, stdout=sys.stderr if json else None)
+        code = _run(command, environment, stdout=STDERR if json else None)
     done = _recorded(folder, before)
     if json:
         print_json({"command": "record", "folder": to, "exit_code": code, **done})
@@ -92,7 +94,7 @@ def record(
     return code
 
 
-def _run(command: list[str], environment: dict[str, str], stdout: Any) -> int:
+def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> int:
     """The program's exit code, or 128 and the number of the signal that ended it, as shells have it."""
     try:
         process = subprocess.Popen(command, env=environment, stdout=stdout)

@@ -44,12 +44,14 @@ class Taken:
     """What was taken of a call before it was made.
 
     Attributes:
-        seen: the call. call: its description. rows: numbers of the rows to keep; ``None`` where what comes back
-            decides. scores: those rows, on the CPU; empty where the caller's own are read afterwards.
+        seen: the call. number: of the calls seen. here: step, layer and request, as they were then.
+        rows: numbers of the rows to keep; ``None`` where what comes back decides.
+        scores: those rows, on the CPU; empty where the caller's own are read afterwards.
     """
 
     seen: Seen
-    call: Call
+    number: int
+    here: dict[str, Any]
     rows: list[int] | None
     scores: tuple[torch.Tensor, ...] = ()
 
@@ -202,17 +204,18 @@ class Recorder:
         if rows is not None and not rows:
             return None
         kept = seen.with_inputs_kept()
-        call = self._call(kept, number)
+        here = {name: value() if callable(value) else value for name, value in self._told.items()}
+        here = {"request": options.request, **here, **_HERE.get()}
         if rows is None:
             if seen.interface.writes_scores:
                 kept = replace(kept, scores=scores.clone())
-            return Taken(kept, call, None)
+            return Taken(kept, number, here, None)
         whole = scores.cpu() if len(rows) == seen.rows else scores[torch.tensor(rows, device=scores.device)].cpu()
         if whole.data_ptr() == scores.data_ptr():
             whole = whole.clone()
         if options.max_rows is not None:
             rows = rows[: options.max_rows - self.rows]
-        return Taken(kept, call, rows, tuple(whole[at] for at in range(len(rows))))
+        return Taken(kept, number, here, rows, tuple(whole[at] for at in range(len(rows))))
 
     def after(self, taken: Taken, returned: Any) -> None:
         """Take what came back, and keep what is to be kept."""
@@ -227,9 +230,10 @@ class Recorder:
             scores = tuple(seen.scores[at] for at in rows)
         lengths = seen.lengths[rows].tolist()
         starts = [0] * len(rows) if seen.starts is None else seen.starts[rows].tolist()
+        call = self._call(taken)
         kept = []
         for number, row_scores, length, start in zip(rows, scores, lengths, starts, strict=True):
-            one = self._row(taken, number, row_scores, length, start, None if out is None else out[number])
+            one = self._row(seen, call, number, row_scores, length, start, None if out is None else out[number])
             if one is not None and (not judged or is_bad(one.row)):
                 kept.append(self._stored(one, judged))
         self._keep(kept)
@@ -265,15 +269,13 @@ class Recorder:
             return [int(row) for row in np.flatnonzero(drawn < options.sample)]
         return list(range(seen.rows)) if options.rows == "all" else None
 
-    def _call(self, seen: Seen, number: int) -> Call:
-        options = self.options
-        here = {name: value() if callable(value) else value for name, value in self._told.items()}
-        here = {"request": options.request, **here, **_HERE.get()}
+    def _call(self, taken: Taken) -> Call:
+        options, seen = self.options, taken.seen
         own_rank = rank() if options.rank is None else options.rank
         if self._files.rank is None:
             self._files.rank = own_rank
         return Call(
-            index=number,
+            index=taken.number,
             k=seen.k,
             rows=seen.rows,
             width=seen.width,
@@ -285,19 +287,26 @@ class Recorder:
             release=options.release or release_of(seen.interface.packages),
             device=options.device or device_name(seen.scores.device),
             model=options.model,
-            **here,
+            **taken.here,
         )
 
     def _row(
-        self, taken: Taken, number: int, scores: torch.Tensor, length: int, start: int, returned: torch.Tensor | None
+        self,
+        seen: Seen,
+        call: Call,
+        number: int,
+        scores: torch.Tensor,
+        length: int,
+        start: int,
+        returned: torch.Tensor | None,
     ) -> Kept | None:
         """One row with what the op returned for it; ``None`` where no capture can hold it."""
         indices, note = None, _NO_OUTPUT
         try:
             if returned is not None:
                 back = returned.to(scores.device, torch.int32)
-                indices, note = row_positions(transform_of(taken.seen, number), back, length)
-            row = Row(scores, length, start, taken.call, indices=indices)
+                indices, note = row_positions(transform_of(seen, number), back, length)
+            row = Row(scores, length, start, call, indices=indices)
         except (CaptureError, UsageError) as error:
             self.skipped[f"a row that no capture can hold: {error}"] += 1
             return None

@@ -104,29 +104,36 @@ def _part(seen: Seen, out: torch.Tensor, first: int, last: int) -> torch.Tensor:
     lost &= ~chosen
     bad |= lost.any(1)
     bad |= (inside & ~torch.isfinite(values)).any(1)  # the paths' own rules for these are for the exact judgement
-    if scores.dtype == torch.float32:
-        for one in gates(seen.interface.op, k):
-            bad |= _overflows(one, scores, valid, values, counted, least) & (length > k)[:, 0]
+    buffers = gates(seen.interface.op, k) if scores.dtype == torch.float32 else ()
+    if buffers:
+        bad |= _overflows(buffers, scores, valid, values, counted, least) & (length > k)[:, 0]
     return bad
 
 
 def _overflows(
-    gate: Gate,
+    buffers: tuple[Gate, ...],
     scores: torch.Tensor,
     valid: torch.Tensor,
     values: torch.Tensor,
     counted: torch.Tensor,
     least: torch.Tensor,
 ) -> torch.Tensor:
-    """Rows whose threshold bin overflows a buffer and holds winners above the least one, or ranks that may run out."""
-    shift = 16 - gate.bits
-    bins = half_keys(least) >> shift
-    above = (counted & (half_keys(values) >> shift > bins)).sum(1)
+    """Rows whose threshold bin overflows a buffer and holds winners above the least one, or ranks that may run out.
+
+    All buffers at once, [rows, buffers], but for the passes over the scores.
+    """
+    shifts = torch.tensor([16 - one.bits for one in buffers], dtype=torch.int32).to(scores.device, non_blocking=True)
+    bins = half_keys(least) >> shifts
+    above = (counted[:, :, None] & (half_keys(values)[:, :, None] >> shifts > bins[:, None])).sum(1)
+    edges, rounded = _edge(bins << shifts), scores.half()
     # -0.0 also counts as at least +0.0 here, though it lies a bin below: a row is named too often then, never missed
-    population = ((scores.half() >= _edge(bins << shift)) & valid).sum(1) - above
-    better = (counted & (values > least)).sum(1) - above
-    full = population > gate.capacity
-    return full if gate.ranked else full & (better > 0)
+    reached = torch.stack([((rounded >= edges[:, at, None]) & valid).sum(1) for at in range(len(buffers))], 1)
+    better = (counted & (values > least)).sum(1, keepdim=True) - above
+    bad = torch.zeros(scores.shape[0], dtype=torch.bool, device=scores.device)
+    for at, one in enumerate(buffers):
+        full = reached[:, at] - above[:, at] > one.capacity
+        bad |= full if one.ranked else full & (better[:, at] > 0)
+    return bad
 
 
 def _edge(keys: torch.Tensor) -> torch.Tensor:
