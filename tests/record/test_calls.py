@@ -106,9 +106,8 @@ def test_ragged_outputs_become_positions(tmp_path: Path) -> None:
             scores, lengths, moved, torch.tensor([1000, 5], dtype=torch.int32), starts
         )
     rows = opened(recorder)
-    assert [row.call.op for row in rows] == ["sglang.fast_topk_v2"] * 2 + [
-        "sglang.fast_topk_transform_ragged_fused"
-    ] * 2
+    called = ["sglang.fast_topk_v2", "sglang.fast_topk_transform_ragged_fused"]
+    assert [row.call.op for row in rows] == [op for op in called for _ in range(2)]
     assert [row.indices.tolist() for row in rows] == plain.tolist() * 2
     assert [(row.start, row.length) for row in rows[:2]] == [(40, 2900), (3, 100)]
     assert bool((moved[0] >= 1000).all())

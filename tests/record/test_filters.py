@@ -208,7 +208,7 @@ def test_ops_by_name(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_cannot_be(tmp_path: Path, options: dict[str, object], words: str) -> None:
-    with pytest.raises(UsageError, match="^[^\n]+$") as error:
+    with pytest.raises(UsageError, match=r"^[^\n]+$") as error:
         wb.record(tmp_path, **options)
     assert words in str(error.value)
 

@@ -1,4 +1,4 @@
-"""Recording turned on by the environment: in programs, in what they start, and in engines through their plugin groups."""
+"""Recording turned on by the environment: in programs, in what they start, and in engines by their plugins."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def test_a_program_and_what_it_starts(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     to = tmp_path / "rows"
     done = run(
-        [sys.executable, "-m", "workbench", "record", "--to", str(to), "--rows", "all", "--model", "m", "--"]
-        + [sys.executable, str(program)]
+        f"{sys.executable} -m workbench record --to {to} --rows all --model m -- {sys.executable} {program}".split()
     )
     assert (done.returncode, done.stdout) == (3, "done\n"), done.stderr
     assert "saw 4 calls in 3 processes; kept 8 rows of 4 calls in 3 files" in done.stderr
