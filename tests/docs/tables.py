@@ -33,6 +33,7 @@ from workbench.paths.releases import OBSERVED
 from workbench.paths.spec import Evidence, Variant
 from workbench.paths.transforms import MODES
 from workbench.paths.walk import walk_of
+from workbench.record.interfaces import INTERFACES
 from workbench.synthetic.distributions import DISTRIBUTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -346,6 +347,18 @@ def walks_of_single_rows() -> str:
     )
 
 
+def recorded() -> str:
+    """What the recorder catches."""
+    found: dict[str, list[str]] = {}
+    for one in INTERFACES:
+        place = f"`torch.ops.{one.target.replace('::', '.')}`"
+        if not one.dispatched:
+            place = f"`{one.target.partition(':')[2]}`"
+        if place not in found.setdefault(one.op, []):
+            found[one.op].append(place)
+    return _table(["op", "caught as"], [(f"`{op}`", ", ".join(places)) for op, places in found.items()])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "tensors": tensors,
     "tokens": tokens,
@@ -366,6 +379,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "devices": devices,
     "samples": samples,
     "greedy": greedy,
+    "recorded": recorded,
     "walks": walks,
     "walks-of-single-rows": walks_of_single_rows,
 }

@@ -167,6 +167,14 @@ def test_torch_topk_along_any_dimension(tmp_path: Path) -> None:
     }
 
 
+def test_torch_topk_into_given_tensors(tmp_path: Path) -> None:
+    scores = matrix(2, 50, 13)
+    out = (torch.empty(0), torch.empty(0, dtype=torch.int64))
+    with wb.record(tmp_path, rows="all") as recorder:
+        torch.topk(scores, 3, out=out)
+    assert [row.indices.tolist() for row in opened(recorder)] == out[1].tolist()
+
+
 def test_out_of_range_indices_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A capture cannot hold them, so that the row is kept without, in a file that says so."""
     scores, lengths = torch.full((1, 100), 3.0), torch.tensor([50], dtype=torch.int32)

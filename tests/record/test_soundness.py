@@ -1,4 +1,4 @@
-"""What holds under threads, processes, compilers, other recorders and exceptions, and that the program is left alone."""
+"""What holds under threads, processes, compilers, other recorders and exceptions; the program is left alone."""
 
 from __future__ import annotations
 

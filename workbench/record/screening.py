@@ -78,8 +78,7 @@ def _part(seen: Seen, out: torch.Tensor, first: int, last: int) -> torch.Tensor:
     device = scores.device
     starts = None if seen.starts is None else seen.starts[first:last, None].to(torch.int64)
     given = seen.lengths[first:last, None].to(torch.int64)
-    room: torch.Tensor | int = width if starts is None else width - starts
-    length = given.clamp(min=0).minimum(torch.as_tensor(room, device=device))
+    length = given.clamp(0, width) if starts is None else given.clamp(min=0).minimum(width - starts)
     column = torch.arange(width, device=device)
     valid = column < length if starts is None else (column >= starts) & (column < starts + length)
 
