@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ PROMPT = 4097  # tokens; all but the last are read at once, with dense attention
 STEPS = 24
 K = 512
 OP, RELEASE, PATH = "vllm.persistent_topk", "vllm==0.26.0", "vllm.histogram_2048"
+SCHEMA = (
+    "persistent_topk(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) -> ()"
+)
 RUNS = {"exact": None, "order-1": 1, "order-2": 2}  # seed of the arrival orders; none for the exact reference
 CALLS_A_RUN = 1_000_000  # call i of seed s arrives in the order of seed s * CALLS_A_RUN + i
 NARROW_FROM, NARROW_BY = 3, 0.01
@@ -139,7 +143,7 @@ class Model:
 
         AttentionInterface.register(NAME, attend)
         self.model.set_attn_implementation(NAME)
-        self._new_cache = DynamicCache
+        self._new_cache, self._op = DynamicCache, Op()
         self._read = self._read_prompt()
 
     def _read_prompt(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -160,40 +164,82 @@ class Model:
         """Greedy decoding with ``K`` keys a layer and step, chosen exactly or by the stock path."""
         import torch
 
-        from workbench.capture.row import Call, Row
+        import workbench as wb
         from workbench.capture.tokens import Token
 
-        run, step = Run(), 0
+        run, op, calls = Run(), self._op, 0
 
-        def record(scores: torch.Tensor, chosen: torch.Tensor, layer: int) -> None:
-            length = scores.numel()
-            call = Call(
-                index=len(run.rows),
-                k=K,
-                rows=1,
-                width=length,
-                stride=length,
-                next_n=1,
-                max_seq_len=length,
-                layer=layer,
-                step=step,
-                op=OP,
-                release=None if seed is None else RELEASE,
-            )
-            run.rows.append(Row(scores.clone(), length, call=call, indices=chosen, index=len(run.rows), capture=name))
+        def select(scores: torch.Tensor, layer: int) -> torch.Tensor:
+            nonlocal calls
+            number, calls = calls, calls + 1
+            op.chooses = exact if seed is None else lambda row: stock(row, seed, number)
+            with recorder.at(layer=layer):
+                return op(scores)
 
-        self._attention = TopKAttention(
-            lambda scores, layer: exact(scores) if seed is None else stock(scores, seed, len(run.rows)), change, record
-        )
+        self._attention = TopKAttention(select, change, lambda *_: None)
         cache, token = self._new_cache(), int(self.prompt[-1])
         for layer, (keys, values) in enumerate(self._read):
             cache.update(keys.clone(), values.clone(), layer)
-        with torch.inference_mode():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            torch.inference_mode(),
+            wb.record(folder, ops=OP, rows="all", release=None if seed is None else RELEASE) as recorder,
+        ):
             for step in range(steps):
+                recorder.step(step)
                 logits = self.model(torch.tensor([[token]]), **{self._cache_name: cache}).logits[0, -1]
                 token = int(logits.argmax())
                 run.tokens.append(Token(step, token, logits.clone()))
+            recorder.flush()
+            if recorder.stopped or recorder.skipped or recorder.calls != calls:
+                stop(f"{recorder.calls} of {calls} calls were recorded: {recorder.stopped or dict(recorder.skipped)}")
+            recorded = [row for path in recorder.files for row in wb.open(path)]
+        # what ran is the workbench's model, on no device that an engine has
+        run.rows = [
+            replace(
+                row.with_call(index=at, device=None, release=None if seed is None else RELEASE), index=at, capture=name
+            )
+            for at, row in enumerate(recorded)
+        ]
         return run
+
+
+class Op:
+    """``torch.ops._C.persistent_topk`` for the CPU, with what ``chooses`` returns of a row, in ascending order.
+
+    Attributes:
+        chooses: from the scores [length] of a row, the indices of its winners.
+    """
+
+    def __init__(self) -> None:
+        import torch
+
+        self.chooses: Callable[[torch.Tensor], torch.Tensor] = exact
+        self._library = torch.library.Library("_C", "FRAGMENT")
+        if not hasattr(torch.ops._C, "persistent_topk"):
+            self._library.define(SCHEMA)
+        self._library.impl("persistent_topk", self._run, "CPU")
+        self._workspace = torch.empty(0, dtype=torch.uint8)
+
+    def _run(
+        self,
+        logits: torch.Tensor,
+        lengths: torch.Tensor,
+        output: torch.Tensor,
+        workspace: torch.Tensor,
+        k: int,
+        max_seq_len: int,
+    ) -> None:
+        output[0] = self.chooses(logits[0]).sort().values
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        """The winners of one row, int32 [K]."""
+        import torch
+
+        length = scores.numel()
+        lengths, output = torch.tensor([[length]], dtype=torch.int32), torch.empty(1, K, dtype=torch.int32)
+        torch.ops._C.persistent_topk(scores[None], lengths, output, self._workspace, K, length)
+        return output[0]
 
 
 def exact(scores: torch.Tensor) -> torch.Tensor:
