@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
 from typing import Any, Self
@@ -18,42 +18,23 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from workbench.capture.row import Call, Row
+from workbench.capture.row import Call
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 from workbench.record import dispatch, seams
 from workbench.record.files import FIELDS, Files, Kept
 from workbench.record.interfaces import Interface, matches
 from workbench.record.judging import is_bad
 from workbench.record.options import Options
-from workbench.record.positions import row_positions, transform_of
 from workbench.record.reading import Seen
 from workbench.record.screening import suspects
 from workbench.record.surroundings import device_name, rank, release_of
+from workbench.record.taken import Taken, row_of, stored
 
 _HERE: ContextVar[dict[str, Any]] = ContextVar("workbench_record_here", default={})  # noqa: B039  never written to
-_OUT_OF_RANGE = "the indices are left out: some are outside their rows, which a capture cannot hold"
-_NO_OUTPUT = "the indices are left out: the op's output is not of the shape [rows, k]"
 
 
 class RecordWarning(UserWarning):
     """Recording stopped or saw less than it was asked for; the program goes on."""
-
-
-@dataclass(frozen=True, eq=False)
-class Taken:
-    """What was taken of a call before it was made.
-
-    Attributes:
-        seen: the call. number: of the calls seen. here: step, layer and request, as they were then.
-        rows: numbers of the rows to keep; ``None`` where what comes back decides.
-        scores: those rows, on the CPU; empty where the caller's own are read afterwards.
-    """
-
-    seen: Seen
-    number: int
-    here: dict[str, Any]
-    rows: list[int] | None
-    scores: tuple[torch.Tensor, ...] = ()
 
 
 class Recorder:
@@ -235,7 +216,7 @@ class Recorder:
         for number, row_scores, length, start in zip(rows, scores, lengths, starts, strict=True):
             one = self._row(seen, call, number, row_scores, length, start, None if out is None else out[number])
             if one is not None and (not judged or is_bad(one.row)):
-                kept.append(self._stored(one, judged))
+                kept.append(stored(one, own=not judged, padding=self.options.padding))
         self._keep(kept)
 
     def raised(self, taken: Taken) -> None:
@@ -290,40 +271,13 @@ class Recorder:
             **taken.here,
         )
 
-    def _row(
-        self,
-        seen: Seen,
-        call: Call,
-        number: int,
-        scores: torch.Tensor,
-        length: int,
-        start: int,
-        returned: torch.Tensor | None,
-    ) -> Kept | None:
-        """One row with what the op returned for it; ``None`` where no capture can hold it."""
-        indices, note = None, _NO_OUTPUT
+    def _row(self, seen: Seen, *parts: Any) -> Kept | None:
+        """One row with what the op returned for it; ``None``, and counted, where no capture can hold it."""
         try:
-            if returned is not None:
-                back = returned.to(scores.device, torch.int32)
-                indices, note = row_positions(transform_of(seen, number), back, length)
-            row = Row(scores, length, start, call, indices=indices)
+            return row_of(seen, *parts)
         except (CaptureError, UsageError) as error:
             self.skipped[f"a row that no capture can hold: {error}"] += 1
             return None
-        return Kept(row, note)
-
-    def _stored(self, kept: Kept, judged: bool) -> Kept:
-        """The row as it is held: on the CPU, in memory of its own, and what a file cannot hold left out."""
-        row, note = kept.row, kept.note
-        scores = row.scores.detach()
-        if judged or scores.is_cuda:
-            scores = scores.to("cpu", copy=True)
-        if not self.options.padding and not row.outside:
-            scores = scores[: max(row.start + row.length, 1)].clone()
-        indices = None if row.indices is None else row.indices.detach().to("cpu", copy=True)
-        if indices is not None and not row.outside and bool(((indices < -1) | (indices >= row.length)).any()):
-            indices, note = None, _OUT_OF_RANGE
-        return Kept(Row(scores, row.length, row.start, row.call, indices=indices), note)
 
     def _keep(self, kept: list[Kept]) -> None:
         if not kept:
