@@ -72,7 +72,7 @@ class Repeated:
         if found is None:
             return f"{self.name} was not called: {self.refused}."
         text = f"{found.calls} calls of {self.name}: {found.kind}"
-        if self.engine == MODEL and _keeps_order(self.path, self.variant):
+        if self.engine == MODEL and keeps_order(self.path, self.variant):
             text += ", as the path promises"
         if found.kind != "same":
             orders, sets, moving = found.orders, found.sets, len(found.members)
@@ -215,7 +215,7 @@ def _modelled(
     for number in range(repeats):  # all paths under one arrival order, which is then worked out once
         for made in run_case(case, paths=paths, variants=variants, seed=seed + number):
             name = (made.line.path, made.line.variant)
-            result = last[name] = last[name] if name in last and _keeps_order(*name) else made
+            result = last[name] = last[name] if name in last and keeps_order(*name) else made
             if result.selection is not None and result.verdict is not None:
                 one = calls.setdefault(name, _Calls(case))
                 one.add(result.selection.indices, result.verdict.kind, result.verdict.missing)
@@ -232,7 +232,7 @@ def _modelled(
             yield Repeated(path, variant, MODEL, refused=result.line.refused, risk=level, finding=told)
 
 
-def _keeps_order(path: str | None, variant: str | None) -> bool:
+def keeps_order(path: str | None, variant: str | None) -> bool:
     """Whether a path promises the same result on every run, under an order of its own that nothing tells."""
     if path is None or variant is None:
         return False

@@ -1,0 +1,288 @@
+"""Matrices as files: one JSON document, strictly read, since it may come from another machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+from workbench.analysis.repeatability import KINDS
+from workbench.analysis.risk import Level
+from workbench.capture.strictjson import short, strict_json
+from workbench.capture.values import path_text, shown
+from workbench.errors import CaptureError, UsageError
+from workbench.runs.matrix import VERDICTS, Cell, Matrix, MatrixRow
+from workbench.targets import put_in_place
+
+FORMAT = "workbench matrix 1"
+SUFFIX = ".json"
+MOST_BYTES = 256 * 2**20
+MOST_CELLS = 30_000  # so many are read back, each with all that a cell can hold
+CURE = "allow it to be replaced"
+_MOST = 2**63
+_LONGEST = 10_000  # characters of a text
+_RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9._+!-]*")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_WHAT = "the matrix"
+
+
+def check_size(cells: int, file: str) -> None:
+    """Refuse to write a matrix that would not be read back.
+
+    Raises:
+        UsageError: it has too many cells.
+    """
+    if cells > MOST_CELLS:
+        raise UsageError(
+            f"{file}: a matrix of {cells} cells is more than the {MOST_CELLS} that a file holds; choose rows or "
+            "releases, or write lines (.csv, .parquet)"
+        )
+
+
+def to_document(matrix: Matrix) -> dict[str, object]:
+    """A matrix as one JSON document, without NaN and without text that is no UTF-8.
+
+    A cell stands where its release does, and leaves out what is not known of it.
+    """
+    return {
+        "format": FORMAT,
+        "calls": matrix.calls,
+        "releases": list(matrix.releases),
+        "rows": [_plain(vars(row)) for row in matrix.rows],
+        "cells": [[_plain(_said(cell)) for cell in cells] for cells in matrix.cells],
+        "about": _plain(matrix.about),
+        "notes": [_text(note) for note in matrix.notes],
+    }
+
+
+def write_matrix(
+    path: str | os.PathLike[str], matrix: Matrix, *, overwrite: bool = False, cure: str = f"{CURE} (overwrite=True)"
+) -> None:
+    """Write a matrix as JSON: beside its place, read back, then put in it whole.
+
+    Raises:
+        UsageError: the path cannot be written, or a file is there and must not be replaced.
+    """
+    target = Path(path_text(path))
+    check_size(len(matrix.rows) * len(matrix.releases), shown(path))
+    text = json.dumps(to_document(matrix), indent=1, allow_nan=False) + "\n"
+    try:
+        with put_in_place(target, shown(path), overwrite=overwrite, cure=cure) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+            parse_matrix(temporary.read_bytes(), shown(path))
+    except OSError as error:
+        raise UsageError(f"{shown(path)}: cannot be written: {error.strerror or error}") from None
+
+
+def read_matrix(path: str | os.PathLike[str]) -> Matrix:
+    """Read a matrix that ``write_matrix`` or ``workbench run --output`` wrote.
+
+    Raises:
+        CaptureError: it cannot be read, or is no such file; the message names the place.
+    """
+    file = shown(path)
+    try:
+        target = Path(path_text(path))
+        if target.stat().st_size > MOST_BYTES:
+            raise CaptureError(f"it is larger than {MOST_BYTES} bytes, the most that is read as a matrix", file=file)
+        content = target.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise CaptureError(f"cannot be read: {reason}", file=file) from None
+    return parse_matrix(content, file)
+
+
+def parse_matrix(content: bytes, file: str) -> Matrix:
+    """A matrix from the bytes of its file.
+
+    Raises:
+        CaptureError: as for ``read_matrix``.
+    """
+    reader = _Reader(file)
+    document = strict_json(content, _WHAT, file)
+    names = ("format", "calls", "releases", "rows", "cells", "about", "notes")
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        said = short(document.get("format")) if isinstance(document, dict) else short(document)
+        raise CaptureError(f"this is no matrix: its format is {said}, not {FORMAT!r}", file=file)
+    reader.names(document, names, "the matrix")
+    releases = tuple(
+        reader.text(one, f"releases[{at}]", _RELEASE)
+        for at, one in enumerate(reader.items(document["releases"], "releases"))
+    )
+    if len(set(releases)) < len(releases):
+        raise reader.bad("releases names one twice")
+    rows = tuple(_row(reader, one, f"rows[{at}]") for at, one in enumerate(reader.items(document["rows"], "rows")))
+    lists = reader.items(document["cells"], "cells")
+    if len(lists) != len(rows):
+        raise reader.bad(f"cells has {len(lists)} rows, and rows {len(rows)}")
+    cells = []
+    for at, one in enumerate(lists):
+        line = reader.items(one, f"cells[{at}]")
+        if len(line) != len(releases):
+            raise reader.bad(f"cells[{at}] has {len(line)} cells for {len(releases)} releases")
+        cells.append(tuple(_cell(reader, cell, f"cells[{at}][{n}]", releases[n]) for n, cell in enumerate(line)))
+    about = reader.members(document["about"], "about")
+    return Matrix(
+        rows,
+        releases,
+        tuple(cells),
+        reader.whole(document["calls"], "calls"),
+        {reader.text(name, "about"): reader.text(value, f"about.{name}") for name, value in about.items()},
+        reader.texts(document["notes"], "notes"),
+    )
+
+
+def _row(reader: _Reader, given: object, where: str) -> MatrixRow:
+    said = reader.members(given, where)
+    reader.names(said, [one.name for one in fields(MatrixRow)], where)
+    return MatrixRow(
+        reader.text(said["capture"], f"{where}.capture"),
+        reader.whole(said["row"], f"{where}.row"),
+        reader.whole(said["k"], f"{where}.k", least=1),
+        reader.whole(said["length"], f"{where}.length", least=-(2**31)),
+        reader.one_of(said["dtype"], f"{where}.dtype", ("float32", "bfloat16", "float16")),
+        reader.text(said["digest"], f"{where}.digest", _DIGEST),
+    )
+
+
+def _cell(reader: _Reader, given: object, where: str, release: str) -> Cell:
+    said = reader.members(given, where)
+    reader.names(said, ["engine"], where, more=[one.name for one in fields(Cell) if one.name != "release"])
+    read: dict[str, Callable[[object, str], object]] = {
+        "engine": reader.text,
+        "calls": reader.whole,
+        "lost_calls": reader.whole,
+        "refused": reader.text,
+        "fault": reader.text,
+        "unknown": reader.text,
+        "notes": reader.texts,
+        "op": _maybe(reader.text),
+        "path": _maybe(reader.text),
+        "variant": _maybe(reader.text),
+        "verdict": _maybe(lambda value, at: reader.one_of(value, at, VERDICTS)),
+        "missing_least": _maybe(reader.whole),
+        "missing_most": _maybe(reader.whole),
+        "missing_mean": _maybe(reader.number),
+        "repeatability": _maybe(lambda value, at: reader.one_of(value, at, KINDS)),
+        "risk": _maybe(lambda value, at: reader.one_of(value, at, get_args(Level))),
+        "p_clean": _maybe(reader.number),
+        "expected_missing": _maybe(reader.number),
+        "order_correlation": _maybe(lambda value, at: reader.number(value, at, least=-1)),
+    }
+    known = {name: take(said[name], f"{where}.{name}") for name, take in read.items() if name in said}
+    cell = Cell(release, **known)  # type: ignore[arg-type]
+    problem = _contradiction(cell)
+    if problem:
+        raise reader.bad(f"{where} {problem}")
+    return cell
+
+
+def _said(cell: Cell) -> dict[str, Any]:
+    """What a cell holds beside its defaults, and its release, which its place tells."""
+    held = {one.name: getattr(cell, one.name) for one in fields(Cell) if getattr(cell, one.name) != one.default}
+    del held["release"]
+    return held
+
+
+def _contradiction(cell: Cell) -> str:
+    """What in a cell cannot be together, in words; empty if nothing."""
+    numbers = (cell.missing_least, cell.missing_most, cell.missing_mean)
+    if (cell.verdict is None) != (cell.calls == 0) or any((one is None) != (cell.calls == 0) for one in numbers):
+        return "must have a verdict and values missing where it has calls, and nowhere else"
+    if cell.lost_calls > cell.calls:
+        return f"has {cell.lost_calls} calls that lost of {cell.calls}"
+    if (cell.lost_calls > 0) != (cell.verdict in ("lossy", "invalid")):
+        return f"has {cell.lost_calls} calls that lost and the verdict {cell.verdict}"
+    least, most, mean = numbers
+    if least is not None and most is not None and mean is not None and not least <= mean <= most:
+        return f"has values missing from {least} to {most}, and {mean} on average"
+    if cell.p_clean is not None and cell.p_clean > 1:
+        return f"has the probability {cell.p_clean}"
+    return ""
+
+
+def _maybe(take: Callable[[object, str], object]) -> Callable[[object, str], object]:
+    return lambda value, where: None if value is None else take(value, where)
+
+
+class _Reader:
+    """Takes values of a document, each of the one type that it must have."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def bad(self, what: str) -> CaptureError:
+        """The error for something that is not as it must be."""
+        return CaptureError(f"{what}; make the matrix again", file=self._file)
+
+    def names(self, given: dict[str, Any], names: Sequence[str], where: str, more: Sequence[str] = ()) -> None:
+        """These members, perhaps some of ``more``, and no others."""
+        for name in names:
+            if name not in given:
+                raise self.bad(f"{where} lacks {name!r}")
+        for name in given:
+            if name not in names and name not in more:
+                raise self.bad(f"{where} has {short(name)}, which no matrix of this format has")
+
+    def members(self, value: object, where: str) -> dict[str, Any]:
+        """An object."""
+        if not isinstance(value, dict):
+            raise self.bad(f"{where} is {short(value)}; an object is needed")
+        return value
+
+    def items(self, value: object, where: str) -> list[Any]:
+        """A list."""
+        if not isinstance(value, list):
+            raise self.bad(f"{where} is {short(value)}; a list is needed")
+        return value
+
+    def whole(self, value: object, where: str, least: int = 0) -> int:
+        """A whole number."""
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _MOST:
+            raise self.bad(f"{where} is {short(value)}; an integer of {least} or more is needed")
+        return value
+
+    def number(self, value: object, where: str, least: int = 0) -> float:
+        """A number."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _MOST:
+            raise self.bad(f"{where} is {short(value)}; a number of {least} or more is needed")
+        return float(value)
+
+    def text(self, value: object, where: str, pattern: re.Pattern[str] | None = None) -> str:
+        """Text that can be printed, of at most 10000 characters."""
+        if not isinstance(value, str) or len(value) > _LONGEST or any(not c.isprintable() and c != "\n" for c in value):
+            raise self.bad(f"{where} is {short(value)}; printable text of at most {_LONGEST} characters is needed")
+        if pattern is not None and not pattern.fullmatch(value):
+            raise self.bad(f"{where} is {short(value)}, which it cannot be")
+        return value
+
+    def texts(self, value: object, where: str) -> tuple[str, ...]:
+        """A list of texts."""
+        return tuple(self.text(one, f"{where}[{at}]") for at, one in enumerate(self.items(value, where)))
+
+    def one_of(self, value: object, where: str, options: tuple[Any, ...]) -> Any:
+        """One of several texts."""
+        if value not in options or not isinstance(value, str):
+            raise self.bad(f"{where} is {short(value)}; one of {', '.join(options)} is needed")
+        return value
+
+
+def _plain(given: dict[str, Any]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        if isinstance(value, tuple):
+            found[name] = [_text(one) for one in value]
+        else:
+            found[name] = _text(value) if isinstance(value, str) else value
+    return found
+
+
+def _text(text: str) -> str:
+    """Text as a matrix may hold it: what cannot be printed is spelled out."""
+    clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    said = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in clean)
+    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
