@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from workbench.paths.plan import Plan, plan_topk_v2
     from workbench.paths.routing import Route
     from workbench.paths.selection import Selection
+    from workbench.runs.bisect import Bisection, bisect_release
     from workbench.runs.diverge import diverge
     from workbench.runs.divergence import Divergence
     from workbench.runs.inspect import Inspection
     from workbench.runs.inspect import inspect_row as inspect
+    from workbench.runs.matrix import Cell, Matrix, matrix
+    from workbench.runs.matrix_saved import read_matrix, write_matrix
     from workbench.runs.repeat import repeat
     from workbench.runs.report import Report
     from workbench.runs.run import run
@@ -40,13 +43,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Arrival",
+    "Bisection",
     "Call",
     "Capture",
     "CaptureError",
+    "Cell",
     "Divergence",
     "Exported",
     "Inspection",
     "Mapped",
+    "Matrix",
     "Plan",
     "Report",
     "Risk",
@@ -59,13 +65,16 @@ __all__ = [
     "UsageError",
     "Verdict",
     "WorkbenchError",
+    "bisect_release",
     "diverge",
     "export",
     "inspect",
     "make",
+    "matrix",
     "open",
     "paths",
     "plan_topk_v2",
+    "read_matrix",
     "record",
     "reference",
     "repeat",
@@ -73,18 +82,22 @@ __all__ = [
     "run",
     "shrink",
     "write",
+    "write_matrix",
 ]
 
 # Where each public name is; imported on first use, so that `workbench --help` does not wait for torch.
 _HOMES = {
     "Arrival": "paths.arrival",
+    "Bisection": "runs.bisect",
     "Call": "capture.row",
     "Capture": "capture",
     "CaptureError": "errors",
+    "Cell": "runs.matrix",
     "Divergence": "runs.divergence",
     "Exported": "export.writing",
     "Inspection": "runs.inspect",
     "Mapped": "capture.mapped",
+    "Matrix": "runs.matrix",
     "Plan": "paths.plan",
     "Report": "runs.report",
     "Risk": "analysis.risk",
@@ -97,17 +110,21 @@ _HOMES = {
     "UsageError": "errors",
     "Verdict": "analysis.verdict",
     "WorkbenchError": "errors",
+    "bisect_release": "runs.bisect",
     "diverge": "runs.diverge",
     "inspect": "runs.inspect:inspect_row",
     "make": "synthetic.make",
+    "matrix": "runs.matrix",
     "open": "capture:open_capture",
     "plan_topk_v2": "paths.plan",
+    "read_matrix": "runs.matrix_saved",
     "reference": "analysis.reference",
     "repeat": "runs.repeat",
     "route": "paths.outside",
     "run": "runs.run",
     "shrink": "runs.shrink",
     "write": "capture:write_capture",
+    "write_matrix": "runs.matrix_saved",
 }
 
 

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from workbench.cli.app import app as app_command
+from workbench.cli.bisect_release import bisect_release
 from workbench.cli.diverge import diverge
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, guarded
 from workbench.cli.export import export
@@ -93,8 +94,25 @@ def _help(command: Callable[..., int]) -> str:
     return "\n\n".join(text if text.startswith("workbench ") else text.replace("\n", " ") for text in paragraphs)
 
 
-for _command in (info, inspect, paths, route, run, repeat, diverge, make, import_, record, shrink, export, app_command):
-    app.command(_command.__name__.rstrip("_"), help=_help(_command), epilog=EXIT_CODES)(_command)
+_COMMANDS = (
+    info,
+    inspect,
+    paths,
+    route,
+    run,
+    repeat,
+    bisect_release,
+    diverge,
+    make,
+    import_,
+    record,
+    shrink,
+    export,
+    app_command,
+)
+for _command in _COMMANDS:
+    _name = _command.__name__.rstrip("_").replace("_", "-")
+    app.command(_name, help=_help(_command), epilog=EXIT_CODES)(_command)
 
 
 def main() -> None:

@@ -273,6 +273,19 @@ def parse_rows(texts: list[str] | None, count: int) -> list[int]:
     return sorted(wanted)
 
 
+def one_row(row: int | None, capture: Capture) -> int:
+    """The number of the one row that a command takes.
+
+    Raises:
+        UsageError: there is no such row, or it is not said which of several.
+    """
+    if row is None and len(capture) > 1:
+        raise UsageError(f"the capture has rows 0 to {len(capture) - 1}; choose one with --row")
+    if row is not None and row >= len(capture):
+        raise UsageError(f"there is no row {row}; the capture has rows 0 to {len(capture) - 1}")
+    return row or 0
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch work on one core: on single rows its threads spend more time meeting than working."""

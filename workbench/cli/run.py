@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
-from workbench.cli.jsonout import dumps, print_json
+from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
+from workbench.cli.matrix import Asked, names_several, run_matrix
 from workbench.cli.options import (
     CALL,
     MOST_REPEATS,
@@ -33,9 +32,9 @@ from workbench.cli.options import (
     spread,
 )
 from workbench.cli.order import order_unreliable, order_warning
+from workbench.cli.output import SUFFIXES, check_output, write_output
 from workbench.cli.tables import NONE, counted, lines, named, number, print_refusals, progress, ranges, say, table
 from workbench.errors import UsageError
-from workbench.targets import check_target, put_in_place
 from workbench.words import listed
 
 if TYPE_CHECKING:
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 WORST_SHOWN = 10
 NOTES_SHOWN = 6
 CALLABLES = "Callables that stand in for the op (--op package.module:function)"
-SUFFIXES = (".csv", ".parquet", ".json")
-CURE = "give --force"
 
 
 @spread
@@ -104,14 +101,21 @@ def run(
 ) -> int:
     """Run paths on the rows of a capture beside the exact reference, and report verdicts and risks.
 
+    A range of releases gives a matrix: each row on the path that it takes in each release.
+
     workbench run capture.safetensors
     workbench run capture.safetensors --paths 'vllm.*' --repeats 20 --output report.csv
     workbench run capture.safetensors --engine recorded
+    workbench run capture.safetensors --release vllm==0.20.2..0.33.0 --repeats 10 --output matrix.json
     workbench run capture.safetensors --engine model,recorded --op my_package.my_module:my_topk --repeats 20
     """
     from workbench.runs.run import run as run_paths
 
-    target = None if output is None else _target(output, force)
+    target = None if output is None else check_output(output, force)
+    if names_several(given.release):
+        whole = (paths, variants) == ("reached", "stock") and not (imports or cuda)
+        asked = Asked(engine, op, repeats, seed, arrival, whole)
+        return run_matrix(file, naming, given, row, asked, target=target, force=force, json=json)
     with redirect_stdout(sys.stderr):  # what a module prints is no part of the report
         known, engines = _engines(engine, op, imports, cuda)
     given = replace(given, op=known)
@@ -138,7 +142,7 @@ def run(
             )
         notes, about = given.notes(capture), f"{counted(len(numbers), 'row')} of {capture.info.path}"
     if target is not None:
-        _write(report, target, force)
+        write_output(report, target, force)
     if json:
         print_json(report.to_records())
     else:
@@ -326,38 +330,3 @@ def _print_worst(report: Report) -> None:
         if len(worst) == len(found)
         else f"Worst {len(worst)} of {len(found)} lines that lose, can lose or do harm",
     )
-
-
-def _target(output: str, force: bool) -> Path:
-    """Where the report goes, looked at before anything runs.
-
-    Raises:
-        UsageError: an unknown suffix, no such folder, a file that is there already, or something that is no file.
-    """
-    if "\0" in output:
-        raise UsageError(f"{output}: not a path: it holds a NUL character")
-    target = Path(output)
-    if not output:
-        raise UsageError("--output is empty; name a file")
-    if target.name != os.path.basename(output):  # noqa: PTH119  Path drops an ending such as "/"
-        raise UsageError(f"{output}: this names a folder; name a file in it")
-    if target.suffix not in SUFFIXES:
-        raise UsageError(f"{output}: a report is written as {', '.join(SUFFIXES)}; end its name in one of them")
-    check_target(target, output, overwrite=force, cure=CURE)
-    return target
-
-
-def _write(report: Report, target: Path, force: bool) -> None:
-    """Write beside the target, then put in place: the target is whole or not there."""
-    try:
-        with put_in_place(target, str(target), overwrite=force, cure=CURE) as temporary:
-            if target.suffix == ".json":
-                temporary.write_text(dumps(report.to_records()) + "\n", encoding="utf-8")
-            elif target.suffix == ".csv":
-                report.to_pandas().to_csv(temporary, index=False)
-            else:
-                report.to_pandas().to_parquet(temporary, index=False)
-    except UnicodeError as error:
-        raise UsageError(f"{target}: cannot be written: {error}; .json can hold any name") from None
-    except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None

@@ -10,12 +10,23 @@ import typer
 from workbench.cli.exits import CLEAN, FOUND, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
-from workbench.cli.options import INT32, SEEDS, File, Given, Json, Naming, integer, one_thread, open_file, spread
+from workbench.cli.options import (
+    INT32,
+    SEEDS,
+    File,
+    Given,
+    Json,
+    Naming,
+    integer,
+    one_row,
+    one_thread,
+    open_file,
+    spread,
+)
 from workbench.cli.tables import counted, lines, number, progress, say, table
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from workbench.capture import Capture
     from workbench.runs.shrink import Shrunk
 
 DAY = 86_400
@@ -56,7 +67,7 @@ def shrink(
     from workbench.runs.shrink import shrink as shrink_row
 
     with open_file(file, naming, given) as capture:
-        at = _number(row, capture)
+        at = one_row(row, capture)
         notes = given.notes(capture)
         _apart(file, output)
         held = given.apply(capture[at])
@@ -84,14 +95,6 @@ def shrink(
     else:
         _print(found, about, notes, written)
     return CLEAN if found.fault is None else FOUND
-
-
-def _number(row: int | None, capture: Capture) -> int:
-    if row is None and len(capture) > 1:
-        raise UsageError(f"the capture has rows 0 to {len(capture) - 1}; choose one with --row")
-    if row is not None and row >= len(capture):
-        raise UsageError(f"there is no row {row}; the capture has rows 0 to {len(capture) - 1}")
-    return row or 0
 
 
 def _apart(file: str, output: str | None) -> None:
