@@ -73,6 +73,23 @@ TOKENS: dict[str, tuple[str, str]] = {
     "not comparable": (CALM, "square-open"),
     "same": (CALM, "square"),
 }
+# Where a row stands in a release.
+STANDINGS: dict[str, tuple[str, str]] = {
+    "fault": (INVALID, "triangle-down"),
+    "loses": (LOSSY, "x"),
+    "can lose": (AT_RISK, "diamond"),
+    "clean": (SAFE, "circle"),
+    "refused": (REFUSED, "square-open"),
+    "unknown": (REFUSED, "circle-open"),
+}
+STANDING_TEXTS = {
+    "fault": INVALID_TEXT,
+    "loses": LOSSY_TEXT,
+    "can lose": AT_RISK_TEXT,
+    "clean": SAFE_TEXT,
+    "refused": REFUSED_TEXT,
+    "unknown": REFUSED_TEXT,
+}
 STATE_TEXTS = {
     "values vary": LOSSY_TEXT,
     "ties vary": TIES_TEXT,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
+from workbench.figures.grid import grounds, marks_of
 from workbench.figures.laid import ALL, GRAVITY, Cell, Timeline, timeline, token_mark, token_text
 from workbench.figures.words import count
 
@@ -47,19 +46,19 @@ def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
     bottom = below if laid.tokens else -(lanes - 1)
     low, top = bottom - 12 / high, 12 / high
     figure = new_figure(int(legend + high * (top - low)) + 62, top=legend, bottom=62, left=76)
-    _grounds(figure, [(cell.column, cell.lane, cell.state) for cell in laid.cells], palette.STATES, columns, lanes)
+    grounds(figure, [(cell.column, cell.lane, cell.state) for cell in laid.cells], palette.STATES, columns, lanes)
     for state in states:
         cells = [cell for cell in laid.cells if cell.state == state]
-        _marks(figure, [(cell.column, -cell.lane, _told(laid, cell)) for cell in cells], state, palette.STATES, size)
+        marks_of(figure, [(cell.column, -cell.lane, _told(laid, cell)) for cell in cells], state, palette.STATES, size)
     if laid.tokens:
-        _grounds(figure, [(cell.column, 0, cell.mark) for cell in laid.tokens], palette.TOKENS, columns, 1, below)
+        grounds(figure, [(cell.column, 0, cell.mark) for cell in laid.tokens], palette.TOKENS, columns, 1, below)
     for mark in marks:
         told = [
             (cell.column, below, f"{_column(laid, cell.column)}<br>{cell.text}")
             for cell in laid.tokens
             if cell.mark == mark
         ]
-        _marks(figure, told, mark, palette.TOKENS, size, f"token: {mark.removeprefix('token ')}")
+        marks_of(figure, told, mark, palette.TOKENS, size, f"token: {mark.removeprefix('token ')}")
     for name, number, symbol, colour in (
         ("first point at which they part", laid.first, "circle-open", palette.TEXT),
         ("shown below", chosen, "square-open", palette.THRESHOLD),
@@ -121,78 +120,6 @@ def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
         hoverdistance=-1,  # the mark of the cell under the pointer, wherever in the cell it is
     )
     return figure
-
-
-def _grounds(
-    figure: go.Figure,
-    cells: list[tuple[int, int, str]],
-    marks: Mapping[str, tuple[str, str]],
-    columns: int,
-    lanes: int,
-    top: float = 0,
-) -> None:
-    """A tint behind each mark, so that states are seen from afar. Cells: (column, lane, mark)."""
-    import plotly.graph_objects as go
-
-    names = list(marks)
-    grid = np.zeros((lanes, columns), dtype=np.int8)
-    for column, lane, mark in cells:
-        grid[lane, column] = names.index(mark) + 1
-    colours = [palette.PAPER, *(_tint(marks[name][0]) for name in names)]
-    steps = [(at / len(colours), (at + 1) / len(colours)) for at in range(len(colours))]
-    figure.add_trace(
-        go.Heatmap(
-            z=grid,
-            x=np.arange(columns, dtype=np.int32),
-            y=top - np.arange(lanes, dtype=np.float32),
-            zmin=-0.5,
-            zmax=len(names) + 0.5,
-            colorscale=[(end, colour) for ends, colour in zip(steps, colours, strict=True) for end in ends],
-            showscale=False,
-            hoverinfo="skip",
-            xgap=1,
-            ygap=1,
-        )
-    )
-
-
-def _tint(colour: str, share: float = 0.28) -> str:
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 + (part - 255) * share):02X}" for part in parts)
-
-
-def _marks(
-    figure: go.Figure,
-    told: list[tuple[int, float, str]],
-    name: str,
-    marks: Mapping[str, tuple[str, str]],
-    size: float,
-    title: str = "",
-) -> None:
-    import plotly.graph_objects as go
-
-    colour, symbol = marks[name]
-    small = name == "same"
-    open_ = symbol.endswith("-open")
-    figure.add_trace(
-        go.Scatter(
-            x=np.array([x for x, _, _ in told], dtype=np.int32),
-            y=np.array([y for _, y, _ in told], dtype=np.float32),
-            mode="markers",
-            name=title or name,
-            marker={
-                "symbol": symbol,
-                "size": size * 0.8 if small else size,
-                "color": colour,
-                "opacity": 1,
-                "line": {"width": max(1.2, min(2, size / 5)) if open_ else 0, "color": colour},
-            },
-            hovertext=[text for _, _, text in told],
-            hovertemplate="%{hovertext}<extra></extra>",
-            selected={"marker": {"opacity": 1}},
-            unselected={"marker": {"opacity": 1}},
-        )
-    )
 
 
 def _column(laid: Timeline, column: int) -> str:

@@ -15,6 +15,8 @@ from workbench.capture.source import Source
 from workbench.capture.values import brief, shown
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
+from workbench.runs.matrix_saved import FORMAT as MATRIX_FORMAT
+from workbench.runs.matrix_saved import SUFFIX as MATRIX_SUFFIX
 
 SUFFIXES = (".safetensors", ".safetensors.index.json")
 DEFAULT_SAMPLE = "samples/smollm2-lm-head.safetensors"
@@ -72,17 +74,17 @@ def list_captures(arguments: Sequence[str]) -> Library:
         path = Path(argument)
         label = _label(path, labels)
         if path.is_dir():
-            found, more = _below(path, label)
+            found, more = _below(path, label, SUFFIXES)
             entries += found
             notes += [f"{label}: only the first {MOST_FILES} capture files are listed"] if more else []
             notes += [] if found else [f"{label}: no capture files below this folder"]
         elif path.exists():
-            entries += _entry(label, path)
+            entries += [] if is_matrix(path) else _entry(label, path)
         else:
             notes.append(f"{shown(argument)}: no such file or folder")
     given = bool(entries)
     try:
-        entries += _below(samples_dir(), SAMPLES)[0]
+        entries += _below(samples_dir(), SAMPLES, SUFFIXES)[0]
     except FileNotFoundError as error:
         notes.append(str(error))
     return Library(tuple(entries), tuple(notes), given)
@@ -97,15 +99,38 @@ def _label(path: Path, labels: dict[str, int]) -> str:
     return name if labels[name] == 1 else f"{name}-{labels[name]}"
 
 
-def _below(folder: Path, label: str) -> tuple[list[Entry], bool]:
-    """Capture files below a folder, in order of their names; links that leave the folder are passed over."""
+def list_matrices(arguments: Sequence[str]) -> tuple[Entry, ...]:
+    """The saved matrices row × release among ``arguments``, and below the folders among them."""
+    entries: list[Entry] = []
+    labels: dict[str, int] = {}
+    for argument in arguments:
+        path = Path(argument)
+        label = _label(path, labels)
+        found = _below(path, label, (MATRIX_SUFFIX,))[0] if path.is_dir() else _entry(label, path)
+        entries += [entry for entry in found if is_matrix(entry.path)]
+    return tuple(entries)
+
+
+def is_matrix(path: Path) -> bool:
+    """Whether a file begins as a saved matrix does; whether it is one is seen when it is read."""
+    if not path.name.endswith(MATRIX_SUFFIX) or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return MATRIX_FORMAT.encode() in file.read(256)
+    except OSError:
+        return False
+
+
+def _below(folder: Path, label: str, suffixes: tuple[str, ...]) -> tuple[list[Entry], bool]:
+    """Files below a folder, in order of their names; links that leave the folder are passed over."""
     root = os.path.realpath(folder)
     found: list[Entry] = []
     for parent, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         sets = [name for name in files if name.endswith(SUFFIXES[1])]
         for name in sorted(files):
-            if not name.endswith(SUFFIXES) or name.startswith("."):
+            if not name.endswith(suffixes) or name.startswith("."):
                 continue
             if sets and _SHARD.search(name):
                 continue  # opened through its index

@@ -12,6 +12,7 @@ from workbench.paths.catalog import PATHS
 from workbench.paths.spec import Path
 from workbench.ui import inspector, state
 from workbench.ui.divergence import divergence_page
+from workbench.ui.releases import releases_page
 
 SIDEBAR = 429  # pixels, so that the row list shows its columns
 _KEY = "paths"
@@ -69,5 +70,6 @@ def navigation() -> list[st.Page]:
     return [
         inspector.page(),
         st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
+        st.Page(releases_page, title="Releases", icon=":material/history:", url_path="releases"),
         st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),
     ]

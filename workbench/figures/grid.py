@@ -1,0 +1,89 @@
+"""Grids of marks: a tint behind each, so that kinds are seen from afar, and a symbol of its own for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.figures import palette
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+CALM = ("same", "clean")  # kinds whose marks are smaller
+
+
+def grounds(
+    figure: go.Figure,
+    cells: list[tuple[int, int, str]],
+    marks: Mapping[str, tuple[str, str]],
+    columns: int,
+    lanes: int,
+    top: float = 0,
+) -> None:
+    """A tint behind each mark, so that states are seen from afar. Cells: (column, lane, mark)."""
+    import plotly.graph_objects as go
+
+    names = list(marks)
+    grid = np.zeros((lanes, columns), dtype=np.int8)
+    for column, lane, mark in cells:
+        grid[lane, column] = names.index(mark) + 1
+    colours = [palette.PAPER, *(tint(marks[name][0]) for name in names)]
+    steps = [(at / len(colours), (at + 1) / len(colours)) for at in range(len(colours))]
+    figure.add_trace(
+        go.Heatmap(
+            z=grid,
+            x=np.arange(columns, dtype=np.int32),
+            y=top - np.arange(lanes, dtype=np.float32),
+            zmin=-0.5,
+            zmax=len(names) + 0.5,
+            colorscale=[(end, colour) for ends, colour in zip(steps, colours, strict=True) for end in ends],
+            showscale=False,
+            hoverinfo="skip",
+            xgap=1,
+            ygap=1,
+        )
+    )
+
+
+def tint(colour: str, share: float = 0.28) -> str:
+    """A pale shade of a colour."""
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 + (part - 255) * share):02X}" for part in parts)
+
+
+def marks_of(
+    figure: go.Figure,
+    told: list[tuple[int, float, str]],
+    name: str,
+    marks: Mapping[str, tuple[str, str]],
+    size: float,
+    title: str = "",
+) -> None:
+    """The marks of one kind. told: (x, y, what a hand over it reads); title: in the legend, the name by default."""
+    import plotly.graph_objects as go
+
+    colour, symbol = marks[name]
+    small = name in CALM
+    open_ = symbol.endswith("-open")
+    figure.add_trace(
+        go.Scatter(
+            x=np.array([x for x, _, _ in told], dtype=np.int32),
+            y=np.array([y for _, y, _ in told], dtype=np.float32),
+            mode="markers",
+            name=title or name,
+            marker={
+                "symbol": symbol,
+                "size": size * 0.8 if small else size,
+                "color": colour,
+                "opacity": 1,
+                "line": {"width": max(1.2, min(2, size / 5)) if open_ else 0, "color": colour},
+            },
+            hovertext=[text for _, _, text in told],
+            hovertemplate="%{hovertext}<extra></extra>",
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+        )
+    )
