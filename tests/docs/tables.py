@@ -34,11 +34,12 @@ from workbench.paths.spec import Evidence, Variant
 from workbench.paths.transforms import MODES
 from workbench.paths.walk import walk_of
 from workbench.record.interfaces import INTERFACES
+from workbench.runs.matrix_words import cell_text, matrix_sentence
 from workbench.synthetic.distributions import DISTRIBUTIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "captures" / "README.md")
-REGION = re.compile(r"(<!-- table: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+REGION = re.compile(r"(<!-- table: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -359,6 +360,32 @@ def recorded() -> str:
     return _table(["op", "caught as"], [(f"`{op}`", ", ".join(places)) for op, places in found.items()])
 
 
+RELEASES_H200 = ROOT / "docs" / "results" / "releases-h200.json"
+
+
+def releases_h200() -> str:
+    """What released ops made of the samples on an H200, from the file that ``tests.bench.bench_releases`` writes."""
+    if not RELEASES_H200.exists():
+        return "Not measured yet.\n"
+    found = wb.read_matrix(RELEASES_H200)
+    texts = [matrix_sentence(found), ""]
+    texts += [", ".join(f"{name} {text}" for name, text in found.about.items() if name != "command") + ".", ""]
+    for package, places in found.of_package().items():
+        shown = [at for at, cells in enumerate(found.cells) if any(cells[place].state != "refused" for place in places)]
+        heads = [package, *(f"{found.row_name(at)}, length {found.rows[at].length}" for at in shown)]
+        lines = [
+            [found.releases[place].partition("==")[2], *(_cell(found.cells[at][place]) for at in shown)]
+            for place in places
+        ]
+        texts += [_table(heads, lines).rstrip(), ""]
+    return "\n".join(texts[:-1]) + "\n"
+
+
+def _cell(cell: wb.Cell) -> str:
+    lost = f" ({cell.lost_calls} of {cell.calls} calls)" if cell.lost_calls else ""
+    return f"{cell_text(cell)}{lost}"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "tensors": tensors,
     "tokens": tokens,
@@ -374,6 +401,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ops": ops,
     "transforms": transforms,
     "releases": releases,
+    "releases-h200": releases_h200,
     "unreached": unreached,
     "plan": plan,
     "devices": devices,

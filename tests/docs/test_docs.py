@@ -99,5 +99,5 @@ def test_every_command_is_documented() -> None:
 
     text = "".join(page.read_text() for page in PAGES)
     for command in app.registered_commands:
-        name = command.name or command.callback.__name__
+        name = command.name or command.callback.__name__.replace("_", "-")
         assert f"workbench {name}" in text, name
