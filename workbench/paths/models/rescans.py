@@ -18,6 +18,7 @@ SAMPLE = 2048
 SAMPLED_FROM = 196608  # row length
 SAMPLED_ROOM = 16384
 MOST_TARGETED = 8192
+LARGE_K = 2048  # from which on the sample targets twice as many as are wanted, else four times
 
 
 def overflows(seen: Coarse) -> bool:
@@ -71,7 +72,7 @@ def wide_rescan_sampled(path: Path, tape: Tape, k: int) -> Made:
     keys = ordered_keys(tape.scores)
     tape.gather(SAMPLE)
     places = torch.arange(SAMPLE, device=keys.device) * tape.length // SAMPLE
-    target = min(MOST_TARGETED, 4 * k) if k < 2048 else 2 * k
+    target = min(MOST_TARGETED, 4 * k) if k < LARGE_K else 2 * k
     pivot = keys[places].sort(descending=True).values[max(1, target * SAMPLE // tape.length) - 1]
     tape.scan()
     candidates = torch.nonzero(keys >= pivot).flatten()

@@ -1,0 +1,41 @@
+// What the threads of one block do together.
+#pragma once
+
+namespace workbench {
+
+constexpr int WARP = 32;
+constexpr unsigned WHOLE_WARP = 0xFFFFFFFFu;
+constexpr int THREADS = WORKBENCH_THREADS;
+constexpr int WARPS = THREADS / WARP;
+static_assert(THREADS % WARP == 0 && WARPS <= WARP, "a block has 1 to 32 whole warps");
+
+// Sum over the lanes up to this one.
+__device__ __forceinline__ int warp_inclusive_sum(int value) {
+  const int lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int step = 1; step < WARP; step *= 2) {
+    const int other = __shfl_up_sync(WHOLE_WARP, value, step);
+    if (lane >= step) value += other;
+  }
+  return value;
+}
+
+// Sum over the threads before this one. All threads take part; `sums` holds WARPS + 1 numbers of shared memory, the
+// last of which is then the sum over all.
+__device__ __forceinline__ int block_exclusive_sum(int value, int* sums) {
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  const int inclusive = warp_inclusive_sum(value);
+  __syncthreads();  // an earlier sum may still be read
+  if (lane == WARP - 1) sums[warp] = inclusive;
+  __syncthreads();
+  if (warp == 0) {
+    const int own = lane < WARPS ? sums[lane] : 0;
+    const int upto = warp_inclusive_sum(own);
+    if (lane < WARPS) sums[lane] = upto - own;
+    if (lane == WARPS - 1) sums[WARPS] = upto;
+  }
+  __syncthreads();
+  return sums[warp] + inclusive - value;
+}
+
+}  // namespace workbench

@@ -1,0 +1,45 @@
+// One launch of a selector, and the row that a block serves.
+#pragma once
+
+#include "telemetry.cuh"
+
+namespace workbench {
+
+// Length, start and scores of one row.
+struct Row {
+  const float* scores;  // the first valid one
+  int length;           // a negative length, of a row that stands idle, is 0
+  int start;            // cells before it in its row of the launch
+};
+
+// What every selector is given. Rows of scores lie `stride` apart.
+struct Call {
+  const float* scores;
+  long long stride;
+  const int* lengths;
+  const int* starts;  // none where every row begins at 0
+  int k;
+  int* output;  // [rows, k]
+  Books books;
+
+  __device__ __forceinline__ Row row(int number) const {
+    const int start = starts == nullptr ? 0 : starts[number];
+    const int length = lengths[number];
+    return {scores + number * stride + start, length > 0 ? length : 0, start};
+  }
+
+  __device__ __forceinline__ int* slots(int number) const { return output + static_cast<long long>(number) * k; }
+};
+
+}  // namespace workbench
+
+// The parameters of every selector, and the call made of them.
+#define WORKBENCH_PARAMETERS                                                                                        \
+  const float *scores, long long stride, const int *lengths, const int *starts, int k, int *output, int *reports,   \
+      int *histograms, int *dropped, int dropped_room
+#define WORKBENCH_CALL                                                       \
+  workbench::Call {                                                          \
+    scores, stride, lengths, starts, k, output, workbench::Books {           \
+      reinterpret_cast<workbench::Report*>(reports), histograms, dropped, dropped_room \
+    }                                                                        \
+  }

@@ -1,0 +1,44 @@
+// What the language and the PTX of the device give the selectors. Everything else is plain C++17, so that the same
+// sources run on the CPU under tests/kernels/host_shim.h, which defines these names itself.
+#pragma once
+
+#ifndef WORKBENCH_HOST
+
+#define WORKBENCH_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+
+namespace workbench {
+
+// Bits of the score rounded to fp16 (to nearest, ties to even). Every NaN gives 0x7FFF.
+__device__ __forceinline__ unsigned half_bits(float score) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(score));
+  return bits;
+}
+
+// The value of fp16 bits.
+__device__ __forceinline__ float half_value(unsigned bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(bits)));
+  return value;
+}
+
+// The score as if it were new: what is worked out of it is then worked out at each visit, and takes no registers between.
+__device__ __forceinline__ float anew(float score) {
+  asm volatile("" : "+f"(score));
+  return score;
+}
+
+// A place of one's own: the threads of a warp that are here together share one atomic, which keeps their order of lanes.
+__device__ __forceinline__ int take_slot(int* counter) {
+  const unsigned here = __activemask();
+  unsigned before;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(before));
+  before &= here;
+  int first = 0;
+  if (before == 0) first = atomicAdd(counter, __popc(here));
+  return __shfl_sync(here, first, __ffs(here) - 1) + __popc(before);
+}
+
+}  // namespace workbench
+
+#endif

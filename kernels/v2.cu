@@ -1,0 +1,172 @@
+// SGLang's v2 selectors of one block: the row in registers or streamed, collected by float32 thresholds of its bins, and
+// a buffer of ties that are ranked or refined. Model: workbench/paths/models/sglang_v2.py.
+#include "bounds.cuh"
+#include "candidates.cuh"
+#include "coarse.cuh"
+#include "scores.cuh"
+
+namespace workbench {
+
+enum class Fallback { none, counted, digits };  // what more ties than the buffer holds give way to
+
+constexpr Bound RULE = Bound::WORKBENCH_BOUND;
+constexpr Fallback FALLBACK = Fallback::WORKBENCH_FALLBACK;
+constexpr bool LEAST_PADDING = WORKBENCH_LEAST_PADDING;  // idle lanes and cells after the row's end hold -FLT_MAX
+constexpr int RANKED = WORKBENCH_RANKED_TIES;
+constexpr int SLOTS = WORKBENCH_CAPACITY_MOST;
+constexpr int VECTOR = 4;  // scores that a thread of the released kernel loads at once
+constexpr bool HAS_TAIL = LEAST_PADDING && WORKBENCH_ITEMS > 0;
+using Refined = Digits<WORKBENCH_DIGITS>;
+using Narrowed = Digits<WORKBENCH_RESCAN_DIGITS>;  // over the row
+
+constexpr int BINS = larger(COARSE_BINS, 1 << larger(Refined::most(), Narrowed::most()));
+
+struct Shared {
+  Counts<BINS> counts;
+  int written, equal, ties;
+  unsigned least, greatest;
+  Candidates<SLOTS, RANKED> candidates;
+};
+
+using Held = Scores<WORKBENCH_ITEMS>;
+
+// Ranks of idle lanes that lie above -inf where so many ties are ranked.
+__device__ __forceinline__ int idle_lanes(int ties) {
+  if (!LEAST_PADDING || ties <= WARP || ties > 4 * WARP) return 0;
+  return (ties <= 2 * WARP ? 2 * WARP : 4 * WARP) - ties;
+}
+
+// The `need` best of the buffered ties.
+template <class KeyOf>
+__device__ __forceinline__ void cut(int stored, int need, Shared& shared, const Output& output, Recorder& recorder,
+                                    KeyOf key_of) {
+  const int idle = idle_lanes(stored);
+  if (idle == 0 || stored <= need || stored > RANKED) {
+    return shared.candidates.template cut<Refined>(stored, need, shared.counts, output, recorder, key_of);
+  }
+  const int first = output.k - need;  // by rank, so that slots of -inf that idle lanes outrank are never written
+  shared.candidates.rank(stored, key_of, [&](int better, int index, unsigned key) {
+    const bool outranked = key == ordered_key(-infinity()) && need - better <= idle;
+    if (better < need && !outranked) output.place(first + better, index);
+  });
+}
+
+// More ties than the buffer holds, selected from the row. each(visit) calls visit(index, key) for this thread's ties.
+template <class KeyOf, class Each>
+__device__ __forceinline__ void from_row(int ties, int need, int room, Shared& shared, const Output& output,
+                                         Recorder& recorder, KeyOf key_of, Each each) {
+  const auto keys = [&](auto visit) { each([&](int, unsigned key) { visit(key); }); };
+  Search at{0, 0, need, ties};
+  if constexpr (FALLBACK == Fallback::counted) {
+    if (threadIdx.x == 0) {
+      shared.least = 0xFFFFFFFFu;
+      shared.greatest = 0;
+    }
+    __syncthreads();
+    keys([&](unsigned key) {
+      atomicMin(&shared.least, key);
+      atomicMax(&shared.greatest, key);
+    });
+    bool first = true;
+    Narrowed::each([&](int bits) {
+      narrow<KEY_BITS>(at, bits, shared.counts, recorder, keys);
+      const bool more = !first || shared.least != shared.greatest;
+      first = false;
+      return more;
+    });
+    if (shared.least == shared.greatest) {  // any buffered ties will do
+      for (int slot = threadIdx.x; slot < need; slot += THREADS) output.take(shared.candidates.members[0][slot]);
+      return;
+    }
+    recorder.fell_back();
+    emit<KEY_BITS>(at, output, &shared.equal, each);
+  } else {
+    recorder.fell_back();
+    const int fits = room > need ? room : need;
+    Narrowed::each([&](int bits) {
+      narrow<KEY_BITS>(at, bits, shared.counts, recorder, keys);
+      return at.equal > fits;
+    });
+    const int shift = KEY_BITS - at.searched;
+    const unsigned pivot = prefix_of(at.pivot, shift);
+    shared.candidates.empty();
+    __syncthreads();
+    each([&](int index, unsigned key) {
+      const unsigned prefix = prefix_of(key, shift);
+      if (prefix > pivot) {
+        output.take(index);
+      } else if (prefix == pivot) {
+        shared.candidates.store(index, room);
+      }
+    });
+    __syncthreads();
+    shared.candidates.template cut<Refined>(shared.candidates.stored(room), at.need, shared.counts, output, recorder,
+                                            key_of);
+  }
+}
+
+__device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
+  const Row row = call.row(number);
+  const Output output{call.slots(number), call.k, &shared.written};
+  if (row.length <= call.k) return output.whole(row.length);
+  if (!Held::holds(row.length)) return;
+  if (threadIdx.x == 0) shared.written = 0;
+  Recorder recorder(call.books, number);
+  const Held scores(row);
+  const Coarse seen = coarse_pass(scores, call.k, shared.counts, call.books, number, recorder,
+                                  [](float score) { return bin_of(score); });
+  const Bounds bounds = bounds_of<COARSE_BITS, RULE>(seen.bin);
+  const int room = room_of(call.k);
+  shared.candidates.empty();
+  if (threadIdx.x == 0) shared.ties = 0;
+  __syncthreads();
+  const auto missed = [&](int index) {
+    if constexpr (FALLBACK == Fallback::none) recorder.drop(index);
+  };
+  scores.each([&](int index, float score) {
+    if (score >= bounds.to) {
+      if (!output.take(index)) recorder.drop(index);
+    } else if (score >= bounds.from && !shared.candidates.store(index, room)) {
+      missed(index);
+    }
+  });
+  __syncthreads();
+  const int found = shared.candidates.count[0];
+  const int above = shared.written < call.k ? shared.written : call.k, need = call.k - above;
+  const auto key_of = [&](int index) { return ordered_key(index < row.length ? row.scores[index] : -FLT_MAX_); };
+  if (FALLBACK != Fallback::none && found > room) {
+    recorder.stored(seen.buffered, room);
+    if (need > 0) {
+      from_row(found, need, room, shared, output, recorder, key_of, [&](auto visit) {
+        scores.each([&](int index, float score) {
+          if (score >= bounds.from && !(score >= bounds.to)) visit(index, ordered_key(score));
+        });
+      });
+    }
+    return;
+  }
+  int cells = 0;  // of the last vector, past the row's end
+  if (HAS_TAIL && bounds.from <= -FLT_MAX_) cells = (VECTOR - row.length % VECTOR) % VECTOR;
+  if (static_cast<int>(threadIdx.x) < cells) {
+    const int index = row.length + threadIdx.x;
+    if (!shared.candidates.store(index, room)) missed(index);
+  }
+  __syncthreads();
+  const int ties = found + cells, stored = ties < room ? ties : room;
+  recorder.stored(seen.buffered, stored);
+  cut(stored, need, shared, output, recorder, key_of);
+  if constexpr (!WORKBENCH_LEAVES_UNWRITTEN) {  // the slots' own positions, from the aligned cell before the row on
+    for (int slot = above + ties + threadIdx.x; slot < call.k; slot += THREADS) {
+      output.slots[slot] = slot - row.start % VECTOR;
+    }
+  }
+}
+
+}  // namespace workbench
+
+extern "C" __device__ const unsigned workbench_shared_bytes = sizeof(workbench::Shared);
+
+extern "C" __global__ void __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(WORKBENCH_PARAMETERS) {
+  WORKBENCH_DYNAMIC_SHARED(memory);
+  workbench::select(WORKBENCH_CALL, blockIdx.x, *reinterpret_cast<workbench::Shared*>(memory));
+}

@@ -1,0 +1,157 @@
+"""Kernels as machine code: compiled once, then kept in the user's cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path as File
+
+import platformdirs
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from workbench.engines.cuda.nvrtc import Nvrtc, find_nvrtc
+from workbench.engines.cuda.sources import build_options, source_digest, source_of
+from workbench.errors import UsageError
+from workbench.paths.spec import Path
+from workbench.resources import kernels_dir
+
+ENTRY = "workbench_select"  # the kernel's name in every source
+SHARED = "workbench_shared_bytes"  # the shared memory that a block of it needs
+FORMAT = 1  # of the cache
+COMPILER = ("--std=c++17", "--ptxas-options=-v")
+STRICT = ("-Werror=all-warnings", "--ptxas-options=-warn-spills", "--ptxas-options=-Werror")
+NO_COMPILER = "NVRTC is not installed: install the extra cuda13 or cuda12, as in pip install 'topk-workbench[cuda13]'"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the compiler says of a kernel.
+
+    Attributes:
+        shared_bytes: dynamic shared memory of a block. registers: of a thread. spilled: bytes of them in local memory.
+    """
+
+    shared_bytes: int
+    registers: int
+    spilled: int
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled kernel: its machine code in a file, and what is known of it."""
+
+    cubin: File
+    facts: Facts
+
+
+class KernelError(UsageError):
+    """A kernel that does not compile; the message names file, line, path and variant, ``log`` is all that was said."""
+
+    def __init__(self, message: str, log: str) -> None:
+        super().__init__(message)
+        self.log = log
+
+
+def cache_folder() -> File:
+    """Where compiled kernels are kept; ``WORKBENCH_KERNEL_CACHE`` names another folder."""
+    chosen = os.environ.get("WORKBENCH_KERNEL_CACHE")
+    return File(chosen) if chosen else File(platformdirs.user_cache_dir("topk-workbench")) / "kernels"
+
+
+def build(path: Path, variant: str, arch: str, *, telemetry: bool = True, strict: bool = False) -> Built:
+    """The machine code of a variant's kernel, from the cache or compiled and put there.
+
+    Args:
+        arch: as in ``sm_90``. telemetry: whether the kernel tells of its inside. strict: warnings, and registers that
+            spill, are errors.
+
+    Raises:
+        KernelError: it does not compile.
+        UsageError: the variant has no kernel, or no compiler is installed.
+    """
+    nvrtc = find_nvrtc()
+    if nvrtc is None:
+        raise UsageError(NO_COMPILER)
+    source = source_of(path, variant)
+    options = (*build_options(path, variant, telemetry=telemetry), *COMPILER, *(STRICT if strict else ()))
+    named = [source_digest(source), source, arch, nvrtc.version, options, FORMAT]
+    key = hashlib.sha256(json.dumps(named).encode()).hexdigest()
+    folder = cache_folder()
+    held = _held(folder, key)
+    if held is not None:
+        return held
+    cubin, log = _compile(nvrtc, f"{path.name} {variant}", source, arch, options)
+    return _keep(folder, key, cubin, _facts(cubin, log))
+
+
+def _compile(nvrtc: Nvrtc, named: str, source: str, arch: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+    folder = kernels_dir()
+    text = (folder / source).read_text(encoding="utf-8")
+    made = nvrtc.compile(text, source, (f"--gpu-architecture={arch}", f"-I{folder}", *options))
+    if not made.cubin:
+        found = (line for line in made.log.splitlines() if "error" in line or "fatal" in line)
+        first = next(found, made.log or "the compiler gave no reason")
+        raise KernelError(f"{named} does not compile for {arch}: {first.replace(f'{folder}/', '').strip()}", made.log)
+    return made.cubin, made.log
+
+
+def _facts(cubin: bytes, log: str) -> Facts:
+    registers, spilled = re.search(r"Used (\d+) registers", log), re.search(r"(\d+) bytes spill stores", log)
+    return Facts(
+        shared_bytes=_number_in(cubin, SHARED),
+        registers=int(registers[1]) if registers else 0,
+        spilled=int(spilled[1]) if spilled else 0,
+    )
+
+
+def _number_in(cubin: bytes, name: str) -> int:
+    """A 32-bit constant of the machine code by its name."""
+    elf = ELFFile(io.BytesIO(cubin))
+    symbol = elf.get_section_by_name(".symtab").get_symbol_by_name(name)[0]
+    offset = symbol["st_value"]
+    return int.from_bytes(elf.get_section(symbol["st_shndx"]).data()[offset : offset + 4], "little")
+
+
+def _held(folder: File, key: str) -> Built | None:
+    """What the cache has under a key; ``None`` if nothing, or something that is damaged."""
+    cubin, about = folder / f"{key}.cubin", folder / f"{key}.json"
+    try:
+        told = json.loads(about.read_text(encoding="utf-8"))
+        if told.pop("sha256") == hashlib.sha256(cubin.read_bytes()).hexdigest():
+            return Built(cubin, Facts(**told))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        pass
+    return None
+
+
+def _keep(folder: File, key: str, cubin: bytes, facts: Facts) -> Built:
+    """Put machine code into the cache; what other processes write there meanwhile is the same."""
+    about = json.dumps({"sha256": hashlib.sha256(cubin).hexdigest(), **asdict(facts)})
+    built = Built(folder / f"{key}.cubin", facts)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _put(built.cubin, cubin)
+        _put(folder / f"{key}.json", about.encode())
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: compiled kernels cannot be kept there: {error.strerror or error}; "
+            "name another folder in WORKBENCH_KERNEL_CACHE"
+        ) from None
+    return built
+
+
+def _put(target: File, content: bytes) -> None:
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

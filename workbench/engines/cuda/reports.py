@@ -1,0 +1,65 @@
+"""The report that a kernel writes of a row, in the layout of ``kernels/telemetry.cuh``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from workbench.paths.selection import Cost, Pass, Telemetry
+
+FIELDS = ("threshold_bin", "above", "population", "need", "buffered", "stored", "dropped", "fallback", "passes")
+PASS_FIELDS = ("shift", "bits", "seen", "need", "digit", "above", "kept")
+MOST_PASSES = 8  # four bytes of the key and four of the index
+REPORT_INTS = len(FIELDS) + MOST_PASSES * len(PASS_FIELDS)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The inside of one selection on the device.
+
+    Attributes:
+        telemetry: without its histogram and ``dropped`` where they were not asked for.
+        dropped: how many members of the threshold bin the buffer did not take, listed or not.
+    """
+
+    telemetry: Telemetry
+    dropped: int
+
+
+def read_report(
+    ints: Sequence[int],
+    begun: Telemetry,
+    histogram: torch.Tensor | None = None,
+    dropped: torch.Tensor | None = None,
+) -> Report:
+    """Read one row's report.
+
+    Args:
+        ints: ``REPORT_INTS`` of them. begun: what is known before the launch: key bits and capacity.
+        histogram: int32 [bins]. dropped: int32 [room], the dropped members that were listed.
+    """
+    head = dict(zip(FIELDS, ints, strict=False))
+    body = ints[len(FIELDS) :]
+    steps = [body[at * len(PASS_FIELDS) : (at + 1) * len(PASS_FIELDS)] for at in range(head["passes"])]
+    passes = tuple(Pass(**dict(zip(PASS_FIELDS, step, strict=True))) for step in steps)
+    cost = Cost(fallback="on the device" if head["fallback"] else "")
+    if not head["population"]:  # no bins: a selector of exact digits, or a row no longer than k
+        return Report(Telemetry(passes=passes, cost=cost), 0)
+    listed = head["dropped"] if dropped is None else min(head["dropped"], dropped.numel())
+    telemetry = replace(
+        begun,
+        histogram=None if histogram is None else histogram.to(torch.int64),
+        threshold_bin=head["threshold_bin"],
+        above=head["above"],
+        population=head["population"],
+        need=head["need"],
+        buffered=bool(head["buffered"]),
+        stored=head["stored"],
+        passes=passes,
+        cost=cost,
+    )
+    if dropped is not None:
+        telemetry = replace(telemetry, dropped=dropped[:listed].to(torch.int64))
+    return Report(telemetry, head["dropped"])

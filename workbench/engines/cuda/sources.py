@@ -1,0 +1,212 @@
+"""Which CUDA source runs a variant of a path, and the build options that the path's record becomes.
+
+Every number that a kernel needs comes from the record of the path or from the module of its model: the sources in
+``kernels/`` hold none of them. A family is one file there and one line a model in ``KERNELS``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from workbench.engines.cuda.reports import MOST_PASSES, REPORT_INTS
+from workbench.errors import UsageError
+from workbench.paths.catalog import get_variant
+from workbench.paths.models import recovery, rescans, sglang_v2
+from workbench.paths.selection import Telemetry
+from workbench.paths.shared import BYTES
+from workbench.paths.spec import Buffer, Path, Variant
+from workbench.paths.walk import walk_of
+from workbench.resources import kernels_dir
+
+MOST_K = 2048  # where a path takes any k, its buffer of k candidates is built for so many
+Value = int | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The source of a model.
+
+    Attributes:
+        file: in ``kernels/``. options: what the model adds to the options of its path, by name.
+        key_bits: bits of its bins, where they are not the path's; of the exact key if ``exact_bins``.
+        buffers: whether candidates go through the path's buffer. holds_k: whether that has room for k in any case.
+        needs: the least compute capability.
+    """
+
+    file: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+    key_bits: int | None = None
+    exact_bins: bool = False
+    buffers: bool = True
+    holds_k: bool = False
+    needs: tuple[int, int] = (7, 0)
+
+
+def _stash(model: str, rescan: tuple[int, ...] = BYTES, **options: Value) -> Kernel:
+    return Kernel("stash.cu", {"MODEL": model, "RESCAN_DIGITS": rescan, **options})
+
+
+def _wide(model: str, **options: Value) -> Kernel:
+    kernel = _stash(model, rescans.WIDE[1:], **options)
+    return replace(kernel, key_bits=rescans.WIDE[0], exact_bins=True)
+
+
+def _register(model: str, **options: Value) -> Kernel:
+    return Kernel("register.cu", {"MODEL": model, "RESCAN_DIGITS": rescans.WIDE, **options})
+
+
+def _v2(name: str) -> Kernel:
+    rules = sglang_v2.RULES[name]
+    fallback = {"none": "none", "true": "counted", "digits": "digits"}[rules.fallback]
+    return Kernel(
+        "v2.cu",
+        {
+            "BOUND": rules.bound,
+            "FALLBACK": fallback,
+            "LEAST_PADDING": int(rules.padding == "-FLT_MAX"),
+            "RESCAN_DIGITS": sglang_v2.DIGITS if rules.fallback == "digits" else BYTES,
+        },
+        holds_k=rules.fallback == "digits",
+    )
+
+
+# By the model of a variant, or the family of its path, as ``workbench.paths.model.MODELS``.
+KERNELS: dict[str, Kernel] = {
+    "stash": _stash("stash"),
+    "detect_rescan": _stash("detect_rescan"),
+    "collect_then_rescan": _stash("collect_then_rescan"),
+    "wide_rescan": _wide("wide_rescan"),
+    "wide_rescan_sampled": _wide(
+        "wide_rescan_sampled",
+        SAMPLE=rescans.SAMPLE,
+        SAMPLED_FROM=rescans.SAMPLED_FROM,
+        SAMPLED_ROOM=rescans.SAMPLED_ROOM,
+        SAMPLED_MOST=rescans.MOST_TARGETED,
+        SAMPLED_LARGE_K=rescans.LARGE_K,
+    ),
+    "ordered_radix": replace(_stash("ordered_radix"), buffers=False),
+    "cutoff_first": _stash("cutoff_first"),
+    "filtered_rescan": _stash("filtered_rescan"),
+    "unique_key": _stash("unique_key"),
+    "kpool_0.5.23": _stash("unique_key"),
+    "resume_index": _stash("resume_index", RESUMES=1),
+    "register": _register("register_ties"),
+    "register_recovery": _register(
+        "register_recovery",
+        RANKED_TIES=recovery.RANKED_TIES,
+        OFFSET_DIGITS=recovery.DIGITS,
+        OFFSET_BITS=recovery.OFFSET_BITS,
+        BELOW_BIN=recovery.BELOW_BIN,
+    ),
+    "ordered_register": replace(_register("ordered_register"), buffers=False),
+    **{name: _v2(name) for name in sglang_v2.RULES if name not in ("v2_clamped_tie_count", "v2_cluster_0.5.23")},
+}
+
+
+def kernel_of(path: Path, variant: str) -> Kernel | None:
+    """What runs a variant of a path; ``None`` if the workbench has no kernel for it yet.
+
+    Raises:
+        UsageError: the path has no such variant.
+    """
+    chosen = get_variant(path, variant)
+    buffer = path.as_variant(chosen).buffer
+    if not chosen.modelled or path.dtypes != ("float32",) or (buffer is not None and buffer.ranks is not None):
+        return None
+    return KERNELS.get(chosen.model or path.family)
+
+
+def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[str, ...]:
+    """The options that build the kernel of a variant, ``-DWORKBENCH_NAME=value`` each, by name.
+
+    Args:
+        path: its record, as it is or scaled down. telemetry: whether the build tells of its inside.
+
+    Raises:
+        UsageError: the path has no such variant, or the variant no kernel.
+    """
+    kernel = _kernel(path, variant)
+    path = path.as_variant(get_variant(path, variant))
+    walk = walk_of(path)
+    values: dict[str, Value] = {
+        "THREADS": walk.threads,
+        "LOAD": walk.load,
+        "ITEMS": _items(path, walk.threads),
+        "KEY_BITS": kernel.key_bits or path.key_bits or BYTES[0],
+        "EXACT_BINS": int(kernel.exact_bins),
+        "DIGITS": path.digits,
+        "RANKED_TIES": path.ranked_ties,
+        "TRANSFORM": 0,
+        "TELEMETRY": int(telemetry),
+        "MOST_PASSES": MOST_PASSES,
+        "REPORT_INTS": REPORT_INTS,
+        **_buffer(path, kernel),
+        **kernel.options,
+    }
+    return tuple(f"-DWORKBENCH_{name}={_spelled(values[name])}" for name in sorted(values))
+
+
+def source_of(path: Path, variant: str) -> str:
+    """The name of the file in ``kernels/`` that runs a variant; UsageError if there is none."""
+    return _kernel(path, variant).file
+
+
+def telemetry_of(path: Path, variant: str, k: int) -> Telemetry:
+    """What the reports of a kernel begin with: bits of its bins and slots of its buffer."""
+    kernel, path = _kernel(path, variant), path.as_variant(get_variant(path, variant))
+    if path.buffer is None or not kernel.buffers:
+        return Telemetry(key_bits=kernel.key_bits or path.key_bits)
+    return Telemetry(key_bits=kernel.key_bits or path.key_bits, capacity=path.buffer.slots(k))
+
+
+@cache
+def source_digest(file: str) -> str:
+    """Names the content of a source and of all that it could include: every header of ``kernels/``."""
+    folder = kernels_dir()
+    digest = hashlib.sha256()
+    for one in (folder / file, *sorted(folder.glob("*.cuh"))):
+        digest.update(f"{one.name} {one.stat().st_size}\n".encode())
+        digest.update(one.read_bytes())
+    return digest.hexdigest()
+
+
+def _kernel(path: Path, variant: str) -> Kernel:
+    kernel = kernel_of(path, variant)
+    if kernel is None:
+        raise UsageError(without_kernel(path, variant))
+    return kernel
+
+
+def without_kernel(path: Path, variant: str) -> str:
+    """In words, that a variant has no kernel, and why."""
+    chosen: Variant = get_variant(path, variant)
+    why = "" if chosen.modelled else ": what it does inside is not established"
+    return f"{path.name} {variant} has no CUDA kernel{why}"
+
+
+def _items(path: Path, threads: int) -> int:
+    """Scores of the row that a thread keeps in registers: 0 where the path reads the row again."""
+    if path.row_passes != 1 or not isinstance(path.up_to, int):
+        return 0
+    return -(-path.up_to // threads)
+
+
+def _buffer(path: Path, kernel: Kernel) -> dict[str, Value]:
+    """The buffer's size (0 where it follows k), the least and the most that it then is, and how it is filled."""
+    buffer = path.buffer if path.buffer is not None and kernel.buffers else Buffer(1)
+    most_k = max(path.ks) if path.ks is not None else path.k_up_to or MOST_K
+    fixed = buffer.capacity if isinstance(buffer.capacity, int) else 0
+    return {
+        "CAPACITY": fixed,
+        "CAPACITY_LEAST": 0 if fixed else buffer.slots(0),
+        "CAPACITY_MOST": max(buffer.slots(most_k), most_k if kernel.holds_k else 1),
+        "WHOLE_BIN": int(buffer.whole_bin),
+        "LEAVES_UNWRITTEN": int(buffer.leaves_unwritten),
+    }
+
+
+def _spelled(value: Value) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
