@@ -1,0 +1,109 @@
+"""Kernels built for the CPU by ``host_shim.h``: one block at a time, threads as fibers in an order that a seed gives."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path as File
+
+import torch
+
+from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
+from workbench.engines.cuda.sources import build_options, source_digest, source_of, telemetry_of
+from workbench.paths.selection import UNWRITTEN, Selection
+from workbench.paths.spec import Path, Walk
+from workbench.paths.walk import walk_of
+from workbench.resources import kernels_dir
+
+SHIM = File(__file__).with_name("host_shim.h")
+THREADS = 128  # fewer than on the device, which costs only time
+GUARD = 64  # slots before and after the output that nobody may write
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+
+
+def fewer_threads(path: Path, threads: int = THREADS) -> Path:
+    """The path with blocks of so many threads."""
+    walk = walk_of(path)
+    return replace(path, walk=Walk(walk.load, threads))
+
+
+def build(folder: File, path: Path, variant: str, *, telemetry: bool = True) -> ctypes.CDLL:
+    """The kernel of a variant as a library of this machine, from the folder or built into it."""
+    source, options = source_of(path, variant), build_options(path, variant, telemetry=telemetry)
+    named = f"{source_digest(source)} {source} {options} {SHIM.read_text()}"
+    library = folder / f"{hashlib.sha256(named.encode()).hexdigest()[:24]}.so"
+    if not library.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        made = library.with_suffix(".new")
+        flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{kernels_dir()}", "-include", str(SHIM)]
+        command = [COMPILER, *flags, *options, "-x", "c++", str(kernels_dir() / source), "-o", str(made)]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        made.replace(library)
+    return _load(library)
+
+
+@cache
+def _load(library: File) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(library))
+    loaded.emulate.restype = ctypes.c_char_p
+    return loaded
+
+
+def select(
+    library: ctypes.CDLL,
+    path: Path,
+    variant: str,
+    rows: torch.Tensor,
+    lengths: list[int],
+    k: int,
+    *,
+    starts: list[int] | None = None,
+    seed: int = 0,
+    room: int = 0,
+) -> list[tuple[Selection, Report, torch.Tensor]]:
+    """Run a launch: for each row its selection, its report and its histogram.
+
+    Args:
+        rows: float32 [rows, width]. room: dropped members that are listed.
+    """
+    assert rows.dtype == torch.float32
+    assert rows.stride(1) == 1
+    count, begun = rows.shape[0], telemetry_of(path, variant, k)
+    guarded = torch.full((count * k + 2 * GUARD,), UNWRITTEN, dtype=torch.int32)
+    output = guarded[GUARD : GUARD + count * k]
+    reports = torch.zeros(count, REPORT_INTS, dtype=torch.int32)
+    histograms = torch.zeros(count, 1 << (begun.key_bits or 0), dtype=torch.int32)
+    dropped = torch.full((count, max(room, 1)), -1, dtype=torch.int32)
+    numbers = torch.tensor(lengths, dtype=torch.int32)
+    begins = None if starts is None else torch.tensor(starts, dtype=torch.int32)
+    wrong = library.emulate(
+        count,
+        walk_of(path).threads,
+        ctypes.c_uint(seed),
+        _pointer(rows),
+        ctypes.c_longlong(rows.stride(0)),
+        _pointer(numbers),
+        _pointer(begins),
+        k,
+        _pointer(output),
+        _pointer(reports),
+        _pointer(histograms if begun.key_bits else None),
+        _pointer(dropped if room else None),
+        room,
+    )
+    assert wrong is None, wrong.decode()
+    assert bool((guarded[:GUARD] == UNWRITTEN).all())
+    assert bool((guarded[-GUARD:] == UNWRITTEN).all())
+    found = []
+    for row in range(count):
+        report = read_report(reports[row].tolist(), begun, histograms[row], dropped[row] if room else None)
+        found.append((Selection(output[row * k : (row + 1) * k].clone(), report.telemetry), report, histograms[row]))
+    return found
+
+
+def _pointer(tensor: torch.Tensor | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())

@@ -1,0 +1,135 @@
+"""What a kernel must have done with a row: exactly what the model does once it is told which members were dropped.
+
+The arrival order decides nothing but that, as far as values go: with the dropped members last in line, the model must
+report the same numbers, pass by pass, and take the same values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from workbench.analysis.reference import reference
+from workbench.analysis.verdict import judge
+from workbench.capture.row import Call, Row
+from workbench.engines.cuda.reports import Report
+from workbench.engines.cuda.sources import kernel_of
+from workbench.errors import UsageError
+from workbench.numeric.keys import value_keys
+from workbench.paths.arrival import Arrival
+from workbench.paths.catalog import find_paths
+from workbench.paths.model import run_model
+from workbench.paths.selection import UNWRITTEN, Cost, Selection, Telemetry
+from workbench.paths.spec import Path, TieBreak, Variant
+from workbench.synthetic.adversarial import CUT_BYTES, Recipe, make_adversarial, usual_k
+
+CASES = [
+    (path, variant.name) for path in find_paths() for variant in path.variants if kernel_of(path, variant.name) is not None
+]
+NAMES = [f"{path.name}-{variant}" for path, variant in CASES]
+
+
+def check(path: Path, variant: str, scores: torch.Tensor, k: int, made: Selection, report: Report, start: int = 0) -> None:
+    """Hold one row's selection and report against the model and, where it loses nothing, against the reference.
+
+    Args:
+        scores: float32 [length] on the CPU, longer than k. made: with the members that were dropped all listed.
+    """
+    indices, told = made.indices, report.telemetry
+    length, chosen = scores.numel(), path.variant(variant)
+    assert report.dropped == told.dropped.numel() == told.dropped.unique().numel()
+    model = run_model(path, scores, k, _last(told.dropped, length), variant, start=start)
+    assert model.telemetry is not None
+    assert _numbers(told) == _numbers(model.telemetry)
+    assert set(told.dropped.tolist()) == set(model.telemetry.dropped.tolist())
+    if told.histogram is not None and model.telemetry.histogram is not None:
+        assert torch.equal(told.histogram, model.telemetry.histogram)
+    assert _odd(indices, length) == _odd(model.indices, length)
+    assert torch.equal(_values(scores, indices), _values(scores, model.indices))
+    if (chosen.contract or path.contract).tie_break is TieBreak.PREFER_SMALLER_INDEX:
+        assert torch.equal(indices, model.indices)
+    if chosen.lossless and not bool(torch.isnan(scores).any()):
+        exact = reference(Row(scores, length, call=Call(width=length)), k).indices
+        assert judge(scores, exact, indices, UNWRITTEN).kind in ("exact", "ties")
+
+
+def _last(dropped: torch.Tensor, length: int) -> Arrival:
+    """The arrival order in which these positions come last."""
+    if not dropped.numel():
+        return Arrival()
+    last = torch.zeros(length, dtype=torch.bool)
+    last[dropped[dropped < length]] = True  # cells past the row's end arrive after its last score in any case
+    order = torch.cat([torch.nonzero(~last).flatten(), torch.nonzero(last).flatten()])
+    return Arrival("explicit", order=tuple(order.tolist()))
+
+
+def _numbers(telemetry: Telemetry) -> Telemetry:
+    """What can be compared: a search for no winners is no pass, what it cost is not measured on a device."""
+    passes = tuple(one for one in telemetry.passes if one.need)
+    none = torch.empty(0)
+    return replace(telemetry, passes=passes, histogram=None, dropped=none, cost=Cost()).__dict__ | {"dropped": None}
+
+
+def _odd(indices: torch.Tensor, length: int) -> list[int]:
+    return sorted(indices[(indices < 0) | (indices >= length)].tolist())
+
+
+def _values(scores: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    inside = indices[(indices >= 0) & (indices < scores.numel())].to(torch.int64)
+    return value_keys(scores[inside]).sort().values
+
+
+def rows_for(path: Path, variant: str, quick: bool = True) -> Iterator[tuple[str, torch.Tensor, int]]:
+    """Rows that a variant takes, with the winners wanted: usual ones, its buffer's edge, and every kind of number."""
+    path = path.as_variant(path.variant(variant))
+    generator = torch.Generator().manual_seed(11)
+    low = path.longer_than if isinstance(path.longer_than, int) else 0
+    most_k = usual_k(path)
+    for k in dict.fromkeys((most_k, min(path.ks) if path.ks is not None else 1)):
+        length = min(max(low + 1001, 3 * k + 7), path.up_to if isinstance(path.up_to, int) else 1 << 20)
+        normal = torch.randn(length, generator=generator)
+        odd = normal.clone()
+        odd[::3], odd[1::3] = 0.0, -0.0
+        odd[2], odd[5] = math.inf, -math.inf
+        yield "normal", normal, k
+        yield "least length", normal[: max(low, k) + 1], k
+        yield "one bin", 1 + 0.2 * torch.rand(length, generator=generator), k
+        yield "constant", torch.full((length,), 0.75), k
+        yield "zeros of both signs", odd, k
+        yield "relu", torch.relu(normal - 2), k
+        yield "past fp16", torch.arange(70000, 70000 - length, -1, dtype=torch.float32), k
+        yield "subnormal", torch.rand(length, generator=generator) * 1e-7, k
+        yield "negative, coarse", -(1 + torch.rand(length, generator=generator)).to(torch.bfloat16).float(), k
+        yield "minus infinity", torch.where(normal > 2.5, normal, -math.inf), k
+        yield "NaN", torch.where(normal > 1.5, torch.where(normal > 2, -math.nan, math.nan), normal), k
+        if not quick:
+            yield "long", torch.randn(_longest(path), generator=generator), k
+            yield "long, one bin", 1 + 0.2 * torch.rand(_longest(path), generator=generator), k
+    yield from _adversarial(path, most_k)
+
+
+def _longest(path: Path) -> int:
+    return path.up_to if isinstance(path.up_to, int) else 200_000
+
+
+def _adversarial(path: Path, k: int) -> Iterator[tuple[str, torch.Tensor, int]]:
+    if path.buffer is None or path.key_bits is None:
+        return
+    room = path.buffer.slots(k)
+    recipes = [Recipe(population, above=min(k - 1, 37)) for population in (room, room + 1, room + 500)]
+    recipes += [Recipe(2 * room, above=0, cut_byte=byte) for byte in CUT_BYTES]
+    recipes += [Recipe(2 * room, positions="clustered", values=values) for values in ("forward", "reversed")]
+    for recipe in recipes:
+        try:
+            (row,) = make_adversarial(path, recipe, k=k)
+        except UsageError:  # a bin that such a path cannot have
+            continue
+        yield str(recipe), row.valid, k
+
+
+def takes(path: Path, variant: Variant, scores: torch.Tensor, k: int) -> bool:
+    """Whether the variant takes such a row."""
+    return not path.as_variant(variant).unmet(k=k, length=scores.numel(), dtype="float32")

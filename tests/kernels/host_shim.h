@@ -1,0 +1,203 @@
+// Runs one block of a kernel on the CPU: every thread is a fiber that goes on until it waits for others, so that the
+// logic of a kernel, its barriers and the sizes of its shared memory can be tested without a GPU. The order in which
+// threads run, and where atomics part them, follow a seed. What it cannot show: races between barriers, and memory order.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#define WORKBENCH_HOST
+#define __device__
+#define __host__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define WORKBENCH_DYNAMIC_SHARED(name) unsigned char* name = emulated::shared.data() + emulated::GUARD
+
+struct float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct Index { unsigned x; };
+static Index threadIdx, blockIdx, blockDim;
+
+namespace emulated {
+
+constexpr int WARP = 32, GUARD = 256, STACK = 1 << 17, PART_ONE_IN = 16;
+constexpr unsigned char POISON = 0xA5;  // what shared memory holds before a block begins
+
+struct Barrier {
+  int arrived = 0;
+  unsigned generation = 0;
+};
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  bool done = false;
+};
+
+static std::vector<unsigned char> shared;
+static std::vector<Fiber> fibers;
+static std::vector<Barrier> warps;
+static std::vector<int> lanes;  // what each thread shows to its warp
+static Barrier block;
+static ucontext_t scheduler;
+static std::mt19937 chance;
+static unsigned long long progress;
+
+inline void part() {
+  const unsigned self = threadIdx.x;
+  swapcontext(&fibers[self].context, &scheduler);
+  threadIdx.x = self;
+}
+inline void wait(Barrier& barrier, int count) {
+  const unsigned generation = barrier.generation;
+  ++progress;
+  if (++barrier.arrived == count) {
+    barrier.arrived = 0;
+    ++barrier.generation;
+  }
+  while (barrier.generation == generation) part();
+}
+inline void maybe_part() {
+  if (chance() % PART_ONE_IN == 0) {
+    ++progress;
+    part();
+  }
+}
+
+}  // namespace emulated
+
+inline void __syncthreads() { emulated::wait(emulated::block, static_cast<int>(blockDim.x)); }
+inline int __shfl_up_sync(unsigned, int value, int step) {
+  const unsigned self = threadIdx.x, lane = self % emulated::WARP;
+  emulated::lanes[self] = value;
+  emulated::wait(emulated::warps[self / emulated::WARP], emulated::WARP);
+  const int other = static_cast<int>(lane) >= step ? emulated::lanes[self - step] : value;
+  emulated::wait(emulated::warps[self / emulated::WARP], emulated::WARP);
+  return other;
+}
+template <class T, class U>
+T atomicAdd(T* at, U value) {
+  emulated::maybe_part();
+  const T before = *at;
+  *at += value;
+  return before;
+}
+template <class T>
+void atomicMin(T* at, T value) { if (value < *at) *at = value; }
+template <class T>
+void atomicMax(T* at, T value) { if (value > *at) *at = value; }
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+namespace workbench {
+
+inline unsigned half_bits(float score) {
+  if (std::isnan(score)) return 0x7FFF;
+  const unsigned sign = std::signbit(score) ? 0x8000 : 0;
+  const double size = std::fabs(static_cast<double>(score));
+  if (size >= 65520.0) return sign | 0x7C00;
+  if (size < std::ldexp(1.0, -14)) return sign | static_cast<unsigned>(std::nearbyint(std::ldexp(size, 24)));
+  const int exponent = std::ilogb(size);
+  const unsigned fraction = static_cast<unsigned>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return sign | ((static_cast<unsigned>(exponent + 15) << 10) + (fraction - 1024));
+}
+inline float half_value(unsigned bits) {
+  const unsigned exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, static_cast<int>(exponent) - 25);
+  const float value = exponent == 31 ? (fraction ? NAN : INFINITY) : static_cast<float>(size);
+  return bits & 0x8000 ? -value : value;
+}
+inline float anew(float score) { return score; }
+inline int take_slot(int* counter) { return atomicAdd(counter, 1); }
+
+}  // namespace workbench
+
+#define EMULATED_PARAMETERS                                                                                           \
+  const float *scores, long long stride, const int *lengths, const int *starts, int k, int *output, int *reports,     \
+      int *histograms, int *dropped, int dropped_room
+extern "C" void workbench_select(EMULATED_PARAMETERS);
+extern "C" const unsigned workbench_shared_bytes;
+
+namespace emulated {
+
+static void (*body)();
+inline void enter() {
+  const unsigned self = threadIdx.x;
+  body();
+  fibers[self].done = true;
+  ++progress;
+  while (true) part();
+}
+
+// What went wrong in one block, or null.
+inline const char* run_block(unsigned threads, unsigned number) {
+  blockDim.x = threads;
+  blockIdx.x = number;
+  block = {};
+  warps.assign(threads / WARP, {});
+  lanes.assign(threads, 0);
+  shared.assign(workbench_shared_bytes + 2 * GUARD, POISON);
+  fibers.resize(threads);
+  for (unsigned at = 0; at < threads; ++at) {
+    Fiber& fiber = fibers[at];
+    fiber.done = false;
+    if (!fiber.stack) fiber.stack.reset(new char[STACK]);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = STACK;
+    makecontext(&fiber.context, enter, 0);
+  }
+  std::vector<unsigned> order(threads);
+  std::iota(order.begin(), order.end(), 0u);
+  for (unsigned left = threads; left > 0;) {
+    for (unsigned at = threads - 1; at > 0; --at) std::swap(order[at], order[chance() % (at + 1)]);
+    const unsigned long long before = progress;
+    left = 0;
+    for (unsigned self : order) {
+      if (fibers[self].done) continue;
+      threadIdx.x = self;
+      swapcontext(&scheduler, &fibers[self].context);
+      left += !fibers[self].done;
+    }
+    if (left > 0 && progress == before) return "threads wait for each other at different barriers";
+  }
+  for (int at = 0; at < GUARD; ++at) {
+    if (shared[at] != POISON || shared[shared.size() - 1 - at] != POISON) return "written past the shared memory";
+  }
+  return nullptr;
+}
+
+}  // namespace emulated
+
+// Runs `rows` blocks; the words say what went wrong, null if nothing.
+extern "C" const char* emulate(int rows, unsigned threads, unsigned seed, EMULATED_PARAMETERS) {
+  static const float* s_scores; static long long s_stride; static const int *s_lengths, *s_starts; static int s_k, s_room;
+  static int *s_output, *s_reports, *s_histograms, *s_dropped;
+  s_scores = scores, s_stride = stride, s_lengths = lengths, s_starts = starts, s_k = k, s_room = dropped_room;
+  s_output = output, s_reports = reports, s_histograms = histograms, s_dropped = dropped;
+  emulated::body = [] {
+    workbench_select(s_scores, s_stride, s_lengths, s_starts, s_k, s_output, s_reports, s_histograms, s_dropped, s_room);
+  };
+  emulated::chance.seed(seed);
+  for (int row = 0; row < rows; ++row) {
+    if (const char* wrong = emulated::run_block(threads, static_cast<unsigned>(row))) return wrong;
+  }
+  return nullptr;
+}

@@ -1,0 +1,125 @@
+"""The kernels' logic without a GPU: their sources run on the CPU, thread by thread, and do what the models do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path as File
+
+import pytest
+import torch
+
+from tests.kernels import emulated
+from tests.kernels.emulated import fewer_threads
+from tests.kernels.expected import CASES, NAMES, check, rows_for, takes
+from workbench.paths.catalog import get_path
+from workbench.paths.selection import UNWRITTEN
+from workbench.paths.spec import Path
+
+pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
+each_case = pytest.mark.parametrize(("path", "variant"), CASES, ids=NAMES)
+ROOM = 1 << 16  # dropped members that are listed
+
+
+@pytest.fixture(scope="session")
+def folder(request: pytest.FixtureRequest) -> File:
+    """Libraries of all kernels, kept between runs."""
+    where = File(str(request.config.cache.mkdir("emulated-kernels")))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda case: emulated.build(where, fewer_threads(case[0]), case[1]), CASES))
+    return where
+
+
+@each_case
+def test_does_what_the_model_does(path: Path, variant: str, folder: File) -> None:
+    path = fewer_threads(path)
+    library = emulated.build(folder, path, variant)
+    for seed, (name, scores, k) in enumerate(rows_for(path, variant)):
+        if not takes(path, path.variant(variant), scores, k):
+            continue
+        rows = torch.nn.functional.pad(scores, (0, 5), value=1e30)[None]
+        ((made, report, _),) = emulated.select(library, path, variant, rows, [scores.numel()], k, seed=seed, room=ROOM)
+        try:
+            check(path, variant, scores, k, made, report)
+        except AssertionError as error:
+            raise AssertionError(f"{name}, k {k}, length {scores.numel()}: {error}") from error
+
+
+@each_case
+def test_ragged_short_and_idle_rows(path: Path, variant: str, folder: File) -> None:
+    """Windows that begin anywhere, on any alignment; rows no longer than k; rows that stand idle."""
+    path = fewer_threads(path)
+    library = emulated.build(folder, path, variant)
+    k, generator = min(path.ks) if path.ks else 37, torch.Generator().manual_seed(5)
+    low = max(k, path.longer_than if isinstance(path.longer_than, int) else 0)
+    lengths = [0, -1, 1, k - 1, k, low + 1, low + 2, low + 3, low + 300, low + 301]
+    starts = [3, 0, 2, 1, 5, 0, 1, 2, 3, 7]
+    rows = torch.randn(len(lengths), low + 310, generator=generator)
+    found = emulated.select(library, path, variant, rows, lengths, k, starts=starts, seed=9, room=ROOM)
+    for row, (length, start, (made, report, _)) in enumerate(zip(lengths, starts, found, strict=True)):
+        if length <= k:
+            first = torch.arange(k, dtype=torch.int32)
+            assert torch.equal(made.indices, torch.where(first < length, first, -1))
+            assert report.telemetry.threshold_bin is None
+        else:
+            check(path, variant, rows[row, start : start + length], k, made, report, start=start)
+
+
+@pytest.mark.parametrize("name", ["vllm.histogram_256", "vllm.histogram_4096", "sglang.v2_register"])
+def test_a_build_without_telemetry_selects_the_same(name: str, folder: File) -> None:
+    path = fewer_threads(get_path(name))
+    for _, scores, k in list(rows_for(path, "stock"))[:4]:
+        if not takes(path, path.variant("stock"), scores, k):
+            continue
+        told, quiet = (
+            emulated.select(
+                emulated.build(folder, path, "stock", telemetry=telemetry),
+                path,
+                "stock",
+                scores[None],
+                [scores.numel()],
+                k,
+            )[0]
+            for telemetry in (True, False)
+        )
+        assert quiet[1].telemetry.threshold_bin is None
+        assert not quiet[2].any()
+        assert torch.equal(told[0].indices.sort().values, quiet[0].indices.sort().values) or told[1].dropped
+
+
+def test_a_row_that_the_registers_do_not_hold_stays_unwritten(folder: File) -> None:
+    path = fewer_threads(get_path("vllm.histogram_4096"))
+    library = emulated.build(folder, path, "stock")
+    rows = torch.randn(1, 32769)
+    ((made, _, _),) = emulated.select(library, path, "stock", rows, [32769], 512)
+    assert (made.indices == UNWRITTEN).all()
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ("if (threadIdx.x > 0) __syncthreads();", "different barriers"),
+        ("memory[workbench_shared_bytes + 8] = 1;", "past the shared memory"),
+    ],
+)
+def test_the_emulation_finds_faults(broken: str, told: str, tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no use if a kernel with a fault passes it."""
+    path = fewer_threads(get_path("vllm.histogram_256"))
+    for source in emulated.kernels_dir().iterdir():
+        (tmp_path / source.name).write_text(source.read_text())
+    kernel = tmp_path / "stash.cu"
+    text = kernel.read_text()
+    kernel.write_text(text.replace("WORKBENCH_DYNAMIC_SHARED(memory);", f"WORKBENCH_DYNAMIC_SHARED(memory); {broken}"))
+    assert kernel.read_text() != text
+    monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
+    library = emulated.build(tmp_path / "built", path, "stock")
+    with pytest.raises(AssertionError, match=told):
+        emulated.select(library, path, "stock", torch.randn(1, 9000), [9000], 512)
+
+
+def test_a_library_that_does_not_compile_is_told(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stash.cu").write_text("this is no C++")
+    monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):
+        emulated.build(tmp_path / "built", get_path("vllm.histogram_256"), "stock")
