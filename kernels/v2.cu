@@ -154,7 +154,7 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
   __syncthreads();
   const int ties = found + cells, stored = ties < room ? ties : room;
   recorder.stored(seen.buffered, stored);
-  cut(stored, need, shared, output, recorder, key_of);
+  if (need > 0) cut(stored, need, shared, output, recorder, key_of);
   if constexpr (!WORKBENCH_LEAVES_UNWRITTEN) {  // the slots' own positions, from the aligned cell before the row on
     for (int slot = above + ties + threadIdx.x; slot < call.k; slot += THREADS) {
       output.slots[slot] = slot - row.start % VECTOR;

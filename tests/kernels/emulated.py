@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import secrets
 import shutil
 import subprocess
 from dataclasses import replace
@@ -38,7 +39,7 @@ def build(folder: File, path: Path, variant: str, *, telemetry: bool = True) -> 
     library = folder / f"{hashlib.sha256(named.encode()).hexdigest()[:24]}.so"
     if not library.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        made = library.with_suffix(".new")
+        made = library.with_suffix(f".{secrets.token_hex(4)}")  # the same kernel may be built twice at once
         flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{kernels_dir()}", "-include", str(SHIM)]
         command = [COMPILER, *flags, *options, "-x", "c++", str(kernels_dir() / source), "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True, text=True)

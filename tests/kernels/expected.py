@@ -18,11 +18,13 @@ from workbench.capture.row import Call, Row
 from workbench.engines.cuda.reports import Report
 from workbench.engines.cuda.sources import kernel_of
 from workbench.errors import UsageError
+from workbench.numeric.bounds import coarse_bin_lower_bound
 from workbench.numeric.keys import value_keys
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths
 from workbench.paths.model import run_model
 from workbench.paths.selection import UNWRITTEN, Cost, Selection, Telemetry
+from workbench.paths.shared import BYTES
 from workbench.paths.spec import Path, TieBreak, Variant
 from workbench.synthetic.adversarial import CUT_BYTES, Recipe, make_adversarial, usual_k
 
@@ -104,11 +106,28 @@ def rows_for(path: Path, variant: str, quick: bool = True) -> Iterator[tuple[str
         yield "subnormal", torch.rand(length, generator=generator) * 1e-7, k
         yield "negative, coarse", -(1 + torch.rand(length, generator=generator)).to(torch.bfloat16).float(), k
         yield "minus infinity", torch.where(normal > 2.5, normal, -math.inf), k
+        signs = torch.where(torch.arange(length) % length < k // 2 + 1, 0.0, -0.0)
+        yield "threshold at -0.0", signs[torch.randperm(length, generator=generator)], k
+        for ties in (20, 48, 96):  # ranked, with idle lanes beside them from 33 on
+            infinite = torch.full((length,), math.nan)
+            infinite[: length - ties] = torch.randn(length - ties, generator=generator)
+            few = torch.where(torch.isnan(infinite), -math.inf, infinite)[-(k + 12) :]
+            if ties > 12 and few.numel() > k and ties <= k + 12:
+                yield f"{ties} of minus infinity", few[torch.randperm(few.numel(), generator=generator)], k
+        yield "on a bound", _on_bounds(path, length)[torch.randperm(length, generator=generator)], k
         yield "NaN", torch.where(normal > 1.5, torch.where(normal > 2, -math.nan, math.nan), normal), k
         if not quick:
             yield "long", torch.randn(_longest(path), generator=generator), k
             yield "long, one bin", 1 + 0.2 * torch.rand(_longest(path), generator=generator), k
     yield from _adversarial(path, most_k)
+
+
+def _on_bounds(path: Path, length: int) -> torch.Tensor:
+    """Scores at the midpoints where bins of the path meet, negative ones too, and their neighbours."""
+    bits = path.key_bits or BYTES[0]
+    bins = torch.arange(length) % 6 + (0x43FF >> (16 - bits)) - 3  # about -1
+    bounds = torch.tensor([coarse_bin_lower_bound(int(one), bits, "midpoint") for one in bins[:6]])[bins - bins.min()]
+    return torch.where(torch.arange(length) % 7 == 0, torch.nextafter(bounds, torch.tensor(9.0)), bounds)
 
 
 def _longest(path: Path) -> int:
