@@ -16,7 +16,7 @@ from workbench.analysis.reference import reference
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Call, Row
 from workbench.engines.cuda.reports import Report
-from workbench.engines.cuda.sources import kernel_of
+from workbench.engines.cuda.sources import KERNELS, kernel_of
 from workbench.errors import UsageError
 from workbench.numeric.bounds import coarse_bin_lower_bound
 from workbench.numeric.keys import value_keys
@@ -53,6 +53,9 @@ def check(path: Path, variant: str, scores: torch.Tensor, k: int, made: Selectio
     assert torch.equal(_values(scores, indices), _values(scores, model.indices))
     if (chosen.contract or path.contract).tie_break is TieBreak.PREFER_SMALLER_INDEX:
         assert torch.equal(indices, model.indices)
+    ranked = told.buffered and told.stored <= path.ranked_ties
+    if ranked or (told.cost.fallback and KERNELS[chosen.model or path.family] == KERNELS["unique_key"]):
+        assert torch.equal(indices.sort().values, model.indices.sort().values)  # equal scores by their indices
     if chosen.lossless and not bool(torch.isnan(scores).any()):
         exact = reference(Row(scores, length, call=Call(width=length)), k).indices
         assert judge(scores, exact, indices, UNWRITTEN).kind in ("exact", "ties")
@@ -91,7 +94,8 @@ def rows_for(path: Path, variant: str, quick: bool = True) -> Iterator[tuple[str
     low = path.longer_than if isinstance(path.longer_than, int) else 0
     most_k = usual_k(path)
     for k in dict.fromkeys((most_k, min(path.ks) if path.ks is not None else 1)):
-        length = min(max(low + 1001, 3 * k + 7), path.up_to if isinstance(path.up_to, int) else 1 << 20)
+        room = path.buffer.slots(k) if path.buffer is not None else 0
+        length = min(max(low, room, 3 * k) + 1001, path.up_to if isinstance(path.up_to, int) else 1 << 20)
         normal = torch.randn(length, generator=generator)
         odd = normal.clone()
         odd[::3], odd[1::3] = 0.0, -0.0
@@ -100,6 +104,9 @@ def rows_for(path: Path, variant: str, quick: bool = True) -> Iterator[tuple[str
         yield "least length", normal[: max(low, k) + 1], k
         yield "one bin", 1 + 0.2 * torch.rand(length, generator=generator), k
         yield "constant", torch.full((length,), 0.75), k
+        equal = normal.clone()
+        equal[normal.topk(k + 9).indices[max(0, k - 7) :]] = 0.75 + float(normal.topk(k).values[-1])
+        yield "few equal at the cut", equal, k
         yield "zeros of both signs", odd, k
         yield "relu", torch.relu(normal - 2), k
         yield "past fp16", torch.arange(70000, 70000 - length, -1, dtype=torch.float32), k
