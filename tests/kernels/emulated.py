@@ -1,4 +1,4 @@
-"""Kernels built for the CPU by ``host_shim.h``: one block at a time, threads as fibers in an order that a seed gives."""
+"""Kernels built for the CPU by ``host_shim.h``: block by block, threads as fibers in the order of a seed."""
 
 from __future__ import annotations
 

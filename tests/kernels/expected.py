@@ -29,12 +29,17 @@ from workbench.paths.spec import Path, TieBreak, Variant
 from workbench.synthetic.adversarial import CUT_BYTES, Recipe, make_adversarial, usual_k
 
 CASES = [
-    (path, variant.name) for path in find_paths() for variant in path.variants if kernel_of(path, variant.name) is not None
+    (path, variant.name)
+    for path in find_paths()
+    for variant in path.variants
+    if kernel_of(path, variant.name) is not None
 ]
 NAMES = [f"{path.name}-{variant}" for path, variant in CASES]
 
 
-def check(path: Path, variant: str, scores: torch.Tensor, k: int, made: Selection, report: Report, start: int = 0) -> None:
+def check(
+    path: Path, variant: str, scores: torch.Tensor, k: int, made: Selection, report: Report, start: int = 0
+) -> None:
     """Hold one row's selection and report against the model and, where it loses nothing, against the reference.
 
     Args:

@@ -63,7 +63,7 @@ def run(
     engine: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="model|recorded|vendor",
+            metavar="model|cuda|recorded|vendor",
             help="How paths or the op are run, several by commas; model where --op names no callable.",
         ),
     ] = None,
@@ -106,6 +106,7 @@ def run(
     workbench run capture.safetensors
     workbench run capture.safetensors --paths 'vllm.*' --repeats 20 --output report.csv
     workbench run capture.safetensors --engine recorded
+    workbench run capture.safetensors --engine cuda --repeats 10
     workbench run capture.safetensors --release vllm==0.20.2..0.33.0 --repeats 10 --output matrix.json
     workbench run capture.safetensors --engine model,recorded --op my_package.my_module:my_topk --repeats 20
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.engines.base import Engine
+from workbench.engines.cuda.engine import CudaEngine
 from workbench.engines.model import ModelEngine
 from workbench.engines.recorded import RecordedEngine
 from workbench.errors import UsageError
@@ -12,7 +13,7 @@ from workbench.errors import UsageError
 if TYPE_CHECKING:
     from workbench.engines.vendor.engine import VendorEngine
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (ModelEngine(), RecordedEngine())}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (ModelEngine(), CudaEngine(), RecordedEngine())}
 
 
 def get_engine(name: str) -> Engine:

@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path as File
 
 import platformdirs
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
 from workbench.engines.cuda.nvrtc import Nvrtc, find_nvrtc
 from workbench.engines.cuda.sources import build_options, source_digest, source_of
@@ -113,8 +111,13 @@ def _facts(cubin: bytes, log: str) -> Facts:
 
 def _number_in(cubin: bytes, name: str) -> int:
     """A 32-bit constant of the machine code by its name."""
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
     elf = ELFFile(io.BytesIO(cubin))
-    symbol = elf.get_section_by_name(".symtab").get_symbol_by_name(name)[0]
+    table = elf.get_section_by_name(".symtab")
+    assert isinstance(table, SymbolTableSection)
+    symbol = (table.get_symbol_by_name(name) or [])[0]
     offset = symbol["st_value"]
     return int.from_bytes(elf.get_section(symbol["st_shndx"]).data()[offset : offset + 4], "little")
 

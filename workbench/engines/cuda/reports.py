@@ -11,6 +11,7 @@ from workbench.paths.selection import Cost, Pass, Telemetry
 
 FIELDS = ("threshold_bin", "above", "population", "need", "buffered", "stored", "dropped", "fallback", "passes")
 PASS_FIELDS = ("shift", "bits", "seen", "need", "digit", "above", "kept")
+FELL_BACK = "the variant's recovery"
 MOST_PASSES = 8  # four bytes of the key and four of the index
 REPORT_INTS = len(FIELDS) + MOST_PASSES * len(PASS_FIELDS)
 
@@ -44,7 +45,7 @@ def read_report(
     body = ints[len(FIELDS) :]
     steps = [body[at * len(PASS_FIELDS) : (at + 1) * len(PASS_FIELDS)] for at in range(head["passes"])]
     passes = tuple(Pass(**dict(zip(PASS_FIELDS, step, strict=True))) for step in steps)
-    cost = Cost(fallback="on the device" if head["fallback"] else "")
+    cost = Cost(fallback=FELL_BACK if head["fallback"] else "")
     if not head["population"]:  # no bins: a selector of exact digits, or a row no longer than k
         return Report(Telemetry(passes=passes, cost=cost), 0)
     listed = head["dropped"] if dropped is None else min(head["dropped"], dropped.numel())

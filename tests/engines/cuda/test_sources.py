@@ -1,0 +1,115 @@
+"""Build options are the numbers of the path's record and of its model."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.engines.cuda.reports import FIELDS, MOST_PASSES, PASS_FIELDS, REPORT_INTS, read_report
+from workbench.engines.cuda.sources import KERNELS, build_options, kernel_of, source_digest, source_of, telemetry_of
+from workbench.errors import UsageError
+from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.model import MODELS
+from workbench.paths.models import recovery, rescans, sglang_v2
+from workbench.paths.selection import Pass, Telemetry
+from workbench.resources import kernels_dir
+
+
+def options(name: str, variant: str = "stock", **more: bool) -> dict[str, str]:
+    pairs = (one.removeprefix("-DWORKBENCH_").split("=", 1) for one in build_options(get_path(name), variant, **more))
+    return dict(pairs)
+
+
+def test_a_stash_path() -> None:
+    found = options("vllm.histogram_256")
+    assert {name: found[name] for name in ("KEY_BITS", "CAPACITY", "THREADS", "LOAD", "ITEMS", "DIGITS", "MODEL")} == {
+        "KEY_BITS": "8",
+        "CAPACITY": "4096",
+        "THREADS": "1024",
+        "LOAD": "1",
+        "ITEMS": "0",
+        "DIGITS": "8,8,8,8",
+        "MODEL": "stash",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "expected"),
+    [
+        ("vllm.histogram_2048", "stock", {"CAPACITY": "3708", "WHOLE_BIN": "1", "ITEMS": "8", "LOAD": "4"}),
+        (
+            "vllm.histogram_4096",
+            "stock",
+            {"CAPACITY": "0", "CAPACITY_MOST": "2048", "ITEMS": "32", "RANKED_TIES": "32"},
+        ),
+        ("vllm.histogram_4096", "recovery", {"RANKED_TIES": "64", "OFFSET_DIGITS": "11,11", "BELOW_BIN": "8192"}),
+        ("vllm.filtered", "wide_rescan", {"KEY_BITS": "11", "EXACT_BINS": "1", "RESCAN_DIGITS": "11,10"}),
+        ("sglang.fast_topk", "build_16384", {"CAPACITY": "16384"}),
+        ("sglang.v4_aot", "stock", {"THREADS": "512", "CAPACITY": "6144"}),
+        ("sglang.v2_register", "v0.5.23", {"BOUND": "stepped", "FALLBACK": "digits", "RESCAN_DIGITS": "12,12,8"}),
+        ("sglang.v2_streaming", "tie_cap_1024", {"CAPACITY": "1024", "LEAVES_UNWRITTEN": "1", "ITEMS": "0"}),
+    ],
+)
+def test_variants(name: str, variant: str, expected: dict[str, str]) -> None:
+    found = options(name, variant)
+    assert {one: found[one] for one in expected} == expected
+
+
+def test_numbers_come_from_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampled = options("vllm.filtered", "wide_rescan_sampled")
+    assert sampled["SAMPLED_FROM"] == str(rescans.SAMPLED_FROM)
+    assert options("vllm.histogram_4096", "recovery")["OFFSET_BITS"] == str(recovery.OFFSET_BITS)
+    assert options("sglang.v2_register", "v0.5.23")["BOUND"] == sglang_v2.RULES["v2_0.5.23"].bound
+    small = get_path("vllm.histogram_256").scaled(capacity=3)
+    assert "-DWORKBENCH_CAPACITY=3" in build_options(small, "stock")
+
+
+def test_telemetry_is_a_build() -> None:
+    told, quiet = options("vllm.filtered"), options("vllm.filtered", telemetry=False)
+    assert {name for name in told if told[name] != quiet[name]} == {"TELEMETRY"}
+
+
+def test_every_option_is_used_by_its_source() -> None:
+    """An option that no source reads says nothing; what a source reads and nobody sets does not compile."""
+    headers = "".join(one.read_text() for one in kernels_dir().glob("*.cuh"))
+    for path in find_paths():
+        for variant in path.variants:
+            if kernel_of(path, variant.name) is None:
+                continue
+            text = headers + (kernels_dir() / source_of(path, variant.name)).read_text()
+            for option in build_options(path, variant.name):
+                assert option.removeprefix("-D").split("=")[0] in text, option
+
+
+def test_every_kernel_belongs_to_a_model() -> None:
+    assert KERNELS.keys() <= MODELS.keys()
+    assert {kernel.file for kernel in KERNELS.values()} == {one.name for one in kernels_dir().glob("*.cu")}
+
+
+def test_what_has_no_kernel() -> None:
+    assert kernel_of(get_path("vllm.radix"), "ring_reuse") is None
+    assert kernel_of(get_path("vllm.histogram_256"), "v0.33.0") is None
+    assert kernel_of(get_path("sglang.bf16_small"), "stock") is None
+    assert kernel_of(get_path("vllm.cooperative_8"), "stock") is None
+    with pytest.raises(UsageError, match=r"v0\.33\.0 has no CUDA kernel: what it does inside is not established"):
+        build_options(get_path("vllm.histogram_256"), "v0.33.0")
+    with pytest.raises(UsageError, match="no variant 'x'"):
+        build_options(get_path("vllm.histogram_256"), "x")
+
+
+def test_digests_name_sources_and_headers() -> None:
+    assert source_digest("stash.cu") != source_digest("v2.cu")
+    assert len(source_digest("stash.cu")) == 64
+
+
+def test_reports_are_read() -> None:
+    given = {"threshold_bin": 188, "above": 5, "population": 90, "need": 7, "buffered": 1, "stored": 60, "dropped": 30}
+    head = dict.fromkeys(FIELDS, 0) | given | {"passes": 1}
+    step = list(range(len(PASS_FIELDS)))
+    ints = [*head.values(), *step, *[0] * (MOST_PASSES - 1) * len(PASS_FIELDS)]
+    assert len(ints) == REPORT_INTS
+    report = read_report(ints, telemetry_of(get_path("vllm.histogram_4096"), "stock", 512))
+    assert report.dropped == 30
+    assert report.telemetry.capacity == 512
+    assert report.telemetry.passes == (Pass(0, 1, 2, 3, 4, 5, 6),)
+    assert (report.telemetry.buffered, report.telemetry.stored) == (True, 60)
+    assert read_report([0] * REPORT_INTS, Telemetry(8, capacity=9)).telemetry.threshold_bin is None

@@ -1,0 +1,46 @@
+"""The ``cuda`` engine: a path's own kernel on a row."""
+
+from __future__ import annotations
+
+import torch
+
+from workbench.engines.base import Task
+from workbench.engines.cuda.device import unavailable
+from workbench.engines.cuda.launch import launch, needs_of
+from workbench.engines.cuda.sources import kernel_of, without_kernel
+from workbench.paths.selection import Selection
+
+MOST_DROPPED = 1 << 16  # members that are listed in the telemetry of a row
+
+
+class CudaEngine:
+    """Runs the workbench's CUDA kernel of a path; what arrives first is decided by the device."""
+
+    name = "cuda"
+    runs_paths = True
+    repeatable = False
+    poisons = True
+
+    def refusals(self, task: Task) -> list[str]:
+        assert task.path is not None
+        path, row = task.path, task.row
+        if kernel_of(path, task.variant) is None:
+            return [without_kernel(path, task.variant)]
+        if row.outside:
+            return [f"length {row.length} leaves the row: the cuda engine reads no cell outside it"]
+        reasons = path.as_variant(path.variant(task.variant)).unmet(k=task.k, length=row.length, dtype=row.dtype)
+        return reasons or unavailable() or needs_of(path, task.variant, _device_of(row.scores).index)
+
+    def select(self, task: Task) -> Selection:
+        """On the row's own device if it lies on one, else the current one; the selection is where the row is."""
+        assert task.path is not None
+        row, device = task.row, _device_of(task.row.scores)
+        scores = row.scores.to(device)[None]
+        lengths, starts = (torch.tensor([one], dtype=torch.int32, device=device) for one in (row.length, row.start))
+        listed = min(row.length, MOST_DROPPED)
+        made = launch(task.path, task.variant, scores, lengths, task.k, starts=starts, histograms=True, dropped=listed)
+        return Selection(made.indices[0].to(row.scores.device), made.reports[0].telemetry)
+
+
+def _device_of(scores: torch.Tensor) -> torch.device:
+    return scores.device if scores.is_cuda else torch.device("cuda", torch.cuda.current_device())

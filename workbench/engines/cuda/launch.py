@@ -1,0 +1,213 @@
+"""Launches of kernels on rows that lie on a device: no copies, on torch's current stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from workbench.engines.cuda.compile import ENTRY, Built, build
+from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
+from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
+from workbench.engines.cuda.sources import kernel_of, telemetry_of, without_kernel
+from workbench.errors import UsageError
+from workbench.paths.selection import UNWRITTEN
+from workbench.paths.spec import Path
+from workbench.paths.walk import walk_of
+
+STATIC_SHARED = 48 * 1024  # a block that needs more asks for it
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a kernel was launched.
+
+    Attributes:
+        blocks, threads: of the grid, and of a block. shared_bytes: dynamic, of a block.
+        registers, spilled_bytes: of a thread, as compiled.
+    """
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+    registers: int
+    spilled_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Launched:
+    """What a launch returned.
+
+    Attributes:
+        indices: int32 [rows, k] on the device, relative to the rows' starts; -1 marks an empty slot, ``UNWRITTEN`` one
+            never written. reports: of each row, read when first asked for; none without telemetry.
+        geometry: of the launch.
+    """
+
+    indices: torch.Tensor
+    geometry: Geometry
+    _reports: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None] | None
+    _of: tuple[Path, str, int]
+
+    @property
+    def reports(self) -> list[Report]:
+        """The inside of every selection; waits for the launch to end."""
+        if self._reports is None:
+            return []
+        ints, histograms, dropped = (None if one is None else one.cpu() for one in self._reports)
+        assert ints is not None
+        begun = telemetry_of(*self._of)
+        return [
+            read_report(
+                row.tolist(),
+                begun,
+                None if histograms is None else histograms[at],
+                None if dropped is None else dropped[at],
+            )
+            for at, row in enumerate(ints)
+        ]
+
+
+def needs_of(path: Path, variant: str, device: int, *, telemetry: bool = True) -> list[str]:
+    """What a variant's kernel needs and a device does not have, in words; compiles it.
+
+    Raises:
+        UsageError: it has no kernel, or the kernel does not compile.
+    """
+    return list(_needs(path, variant, device, telemetry))
+
+
+def launch(
+    path: Path,
+    variant: str,
+    scores: torch.Tensor,
+    lengths: torch.Tensor,
+    k: int,
+    *,
+    starts: torch.Tensor | None = None,
+    output: torch.Tensor | None = None,
+    telemetry: bool = True,
+    histograms: bool = False,
+    dropped: int = 0,
+) -> Launched:
+    """Select from every row of a batch with one kernel, and return without waiting for it.
+
+    Lengths and starts are read on the device alone: what they claim must lie inside the rows. A row no longer than k
+    gives every index in order; one that is too long for the path's registers stays unwritten.
+
+    Args:
+        scores: float32 [rows, width] on a CUDA device, rows any distance apart. lengths: int32 [rows] there; negative
+            ones count as 0. k: winners wanted, one that the path takes.
+        starts: int32 [rows], first valid cells; ``None`` where every row begins at 0.
+        output: int32 [rows, k], contiguous, to be written; a new one, poisoned with ``UNWRITTEN``, by default.
+        telemetry: whether the build that tells of its inside is taken. histograms: whether it gives all bins.
+        dropped: how many dropped members of a row it lists.
+
+    Raises:
+        UsageError: a tensor that is no such thing, a k that the path does not take, or no device, CuPy, compiler or
+            kernel, or a device that lacks what the kernel needs.
+    """
+    _refuse(unavailable())
+    rows = _checked(path, scores, lengths, starts, k)
+    device = scores.device.index
+    _refuse(list(_needs(path, variant, device, telemetry)))
+    if output is None:
+        output = torch.full((rows, k), UNWRITTEN, dtype=torch.int32, device=scores.device)
+    elif _unlike(output, (rows, k), scores.device) or not output.is_contiguous():
+        raise UsageError(f"output must be int32 [{rows}, {k}], contiguous, on {scores.device}")
+    begun = telemetry_of(path, variant, k)
+
+    def book(width: int, wanted: bool, fill: int = 0) -> torch.Tensor | None:
+        given = wanted and telemetry and width > 0
+        return torch.full((rows, width), fill, dtype=torch.int32, device=scores.device) if given else None
+
+    books = (
+        book(REPORT_INTS, True),
+        book(1 << (begun.key_bits or 0), histograms and begun.key_bits is not None),
+        book(dropped, True, -1),
+    )
+    kernel, built = _loaded(path, variant, device, telemetry)
+    geometry = Geometry(
+        rows, walk_of(path).threads, built.facts.shared_bytes, built.facts.registers, built.facts.spilled
+    )
+    if rows:
+        cupy = load_cupy()
+        with cupy.cuda.Device(device), _current_stream(cupy, device):
+            shared = [
+                None if one is None else cupy.from_dlpack(one.detach())
+                for one in (scores, lengths, starts, output, *books)
+            ]
+            values, sizes, begins, slots, reports, counts, listed = (0 if one is None else one for one in shared)
+            arguments = (values, scores.stride(0), sizes, begins, cupy.int32(k), slots, reports, counts, listed)
+            kernel((rows,), (geometry.threads,), (*arguments, cupy.int32(dropped)), shared_mem=geometry.shared_bytes)
+    told = None if books[0] is None else (books[0], books[1], books[2])
+    return Launched(output, geometry, told, (path, variant, k))
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream as the CUDA stream protocol hands it on."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle  # version of the protocol
+
+
+def _current_stream(cupy: Any, device: int) -> Any:
+    """Torch's current stream of a device, for CuPy."""
+    handle = torch.cuda.current_stream(device).cuda_stream
+    if handle == 0:
+        return cupy.cuda.Stream.null
+    if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14, which gives up the class of before
+        return cupy.cuda.Stream.from_external(_Stream(handle))
+    return cupy.cuda.ExternalStream(handle, device)
+
+
+def _checked(path: Path, scores: torch.Tensor, lengths: torch.Tensor, starts: torch.Tensor | None, k: int) -> int:
+    """How many rows a launch has."""
+    if scores.dtype != torch.float32 or scores.dim() != 2 or not scores.is_cuda:
+        raise UsageError("scores must be float32 [rows, width] on a CUDA device")
+    rows, width = scores.shape
+    if rows and width and scores.stride(1) != 1:
+        raise UsageError("the scores of a row must lie side by side")
+    for name, tensor in (("lengths", lengths), ("starts", starts)):
+        if tensor is not None and (_unlike(tensor, (rows,), scores.device) or not tensor.is_contiguous()):
+            raise UsageError(f"{name} must be int32 [{rows}], contiguous, on {scores.device}")
+    reasons = path.unmet(k=k, length=None, dtype="float32")
+    if k < 1:
+        reasons.append(f"k is {k}; it must be at least 1")
+    _refuse(reasons)
+    return rows
+
+
+def _unlike(tensor: torch.Tensor, shape: tuple[int, ...], device: torch.device) -> bool:
+    return tensor.dtype != torch.int32 or tuple(tensor.shape) != shape or tensor.device != device
+
+
+def _refuse(reasons: list[str]) -> None:
+    if reasons:
+        raise UsageError("; ".join(reasons))
+
+
+@cache
+def _needs(path: Path, variant: str, device: int, telemetry: bool) -> tuple[str, ...]:
+    kernel, limits = kernel_of(path, variant), limits_of(device)
+    if kernel is None:
+        return (without_kernel(path, variant),)
+    too_old = limits.lacks(0, kernel.needs)
+    facts = None if too_old else build(path, variant, limits.arch, telemetry=telemetry).facts
+    return tuple(too_old if facts is None else limits.lacks(facts.shared_bytes, kernel.needs))
+
+
+@cache
+def _loaded(path: Path, variant: str, device: int, telemetry: bool) -> tuple[Any, Built]:
+    """A kernel on a device, ready to be launched; kept for the life of the process."""
+    cupy, built = load_cupy(), build(path, variant, limits_of(device).arch, telemetry=telemetry)
+    with cupy.cuda.Device(device):
+        kernel = cupy.RawModule(path=str(built.cubin)).get_function(ENTRY)
+        if built.facts.shared_bytes > STATIC_SHARED:
+            kernel.max_dynamic_shared_size_bytes = built.facts.shared_bytes
+    return kernel, built
