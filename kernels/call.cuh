@@ -33,13 +33,14 @@ struct Call {
 
 }  // namespace workbench
 
-// The parameters of every selector, and the call made of them.
-#define WORKBENCH_PARAMETERS                                                                                        \
-  const float *scores, long long stride, const int *lengths, const int *starts, int k, int *output, int *reports,   \
-      int *histograms, int *dropped, int dropped_room
-#define WORKBENCH_CALL                                                       \
-  workbench::Call {                                                          \
-    scores, stride, lengths, starts, k, output, workbench::Books {           \
-      reinterpret_cast<workbench::Report*>(reports), histograms, dropped, dropped_room \
-    }                                                                        \
+// The selector of a source: one block a row. select(call, row, shared) is what a block does.
+#define WORKBENCH_SELECTOR(Shared, select)                                                                            \
+  WORKBENCH_SHARED_BYTES(Shared)                                                                                      \
+  extern "C" __global__ void __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(                                \
+      const float* scores, long long stride, const int* lengths, const int* starts, int k, int* output, int* reports, \
+      int* histograms, int* dropped, int dropped_room) {                                                              \
+    WORKBENCH_DYNAMIC_SHARED(memory);                                                                                 \
+    const workbench::Books books{reinterpret_cast<workbench::Report*>(reports), histograms, dropped, dropped_room};   \
+    const workbench::Call call{scores, stride, lengths, starts, k, output, books};                                    \
+    select(call, blockIdx.x, *reinterpret_cast<Shared*>(memory));                                                     \
   }

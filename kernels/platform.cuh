@@ -4,9 +4,17 @@
 
 #ifndef WORKBENCH_HOST
 
+// Marks the machine code with the dynamic shared memory of a block, which the host must know before it launches one.
+#define WORKBENCH_SHARED_BYTES(Shared) \
+  extern "C" __device__ const workbench::SharedBytes workbench_shared{"workbench_shared:", sizeof(Shared)};
 #define WORKBENCH_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 namespace workbench {
+
+struct SharedBytes {
+  char mark[20];
+  unsigned bytes;
+};
 
 // Bits of the score rounded to fp16 (to nearest, ties to even). Every NaN gives 0x7FFF.
 __device__ __forceinline__ unsigned half_bits(float score) {

@@ -270,9 +270,4 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
 
 }  // namespace workbench
 
-extern "C" __device__ const unsigned workbench_shared_bytes = sizeof(workbench::Shared);
-
-extern "C" __global__ void __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(WORKBENCH_PARAMETERS) {
-  WORKBENCH_DYNAMIC_SHARED(memory);
-  workbench::select(WORKBENCH_CALL, blockIdx.x, *reinterpret_cast<workbench::Shared*>(memory));
-}
+WORKBENCH_SELECTOR(workbench::Shared, workbench::select)

@@ -21,6 +21,7 @@
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define WORKBENCH_SHARED_BYTES(Shared) extern "C" const unsigned workbench_shared_bytes = sizeof(Shared);
 #define WORKBENCH_DYNAMIC_SHARED(name) unsigned char* name = emulated::shared.data() + emulated::GUARD
 
 struct float2 { float x, y; };

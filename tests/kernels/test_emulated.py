@@ -104,7 +104,7 @@ def test_a_row_that_the_registers_do_not_hold_stays_unwritten(folder: File) -> N
     ("broken", "told"),
     [
         ("if (threadIdx.x > 0) __syncthreads();", "different barriers"),
-        ("memory[workbench_shared_bytes + 8] = 1;", "past the shared memory"),
+        ("reinterpret_cast<unsigned char*>(&shared)[sizeof(Shared) + 8] = 1;", "past the shared memory"),
     ],
 )
 def test_the_emulation_finds_faults(broken: str, told: str, tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_the_emulation_finds_faults(broken: str, told: str, tmp_path: File, monk
         (tmp_path / source.name).write_text(source.read_text())
     kernel = tmp_path / "stash.cu"
     text = kernel.read_text()
-    kernel.write_text(text.replace("WORKBENCH_DYNAMIC_SHARED(memory);", f"WORKBENCH_DYNAMIC_SHARED(memory); {broken}"))
+    kernel.write_text(text.replace("Recorder recorder(call", f"{broken} Recorder recorder(call"))
     assert kernel.read_text() != text
     monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
     library = emulated.build(tmp_path / "built", path, "stock")

@@ -69,9 +69,7 @@ def test_an_error_is_told(broken: str, told: str, tmp_path: File, cache: File, m
     folder = tmp_path / "sources"
     shutil.copytree(kernels_dir(), folder)
     kernel = folder / "stash.cu"
-    kernel.write_text(
-        kernel.read_text().replace("WORKBENCH_DYNAMIC_SHARED(memory);", broken + " WORKBENCH_DYNAMIC_SHARED(memory);")
-    )
+    kernel.write_text(kernel.read_text().replace("Recorder recorder(call", f"{broken} Recorder recorder(call"))
     monkeypatch.setattr(compile, "kernels_dir", lambda: folder)
     with pytest.raises(KernelError, match=rf"vllm\.histogram_256 detect_rescan does not compile for sm_90: {told}"):
         build(PATH, "detect_rescan", "sm_90", strict=True)

@@ -90,4 +90,4 @@ def test_nothing_is_imported_before_it_is_used() -> None:
     code += "print(*(set(sys.modules) - before))"  # torch brings some of them itself
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "workbench.engines.cuda.engine" in said.split()
-    assert not {name.split(".")[0] for name in said.split()} & {"cupy", "cupy_backends", "cuda", "elftools"}
+    assert not {name.split(".")[0] for name in said.split()} & {"cupy", "cupy_backends", "cuda", "platformdirs"}

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import re
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path as File
-
-import platformdirs
 
 from workbench.engines.cuda.nvrtc import Nvrtc, find_nvrtc
 from workbench.engines.cuda.sources import build_options, source_digest, source_of
@@ -21,7 +18,7 @@ from workbench.paths.spec import Path
 from workbench.resources import kernels_dir
 
 ENTRY = "workbench_select"  # the kernel's name in every source
-SHARED = "workbench_shared_bytes"  # the shared memory that a block of it needs
+MARK, MARK_BYTES = b"workbench_shared:", 20  # before the number of bytes that a block needs
 FORMAT = 1  # of the cache
 COMPILER = ("--std=c++17", "--ptxas-options=-v")
 STRICT = ("-Werror=all-warnings", "--ptxas-options=-warn-spills", "--ptxas-options=-Werror")
@@ -60,7 +57,11 @@ class KernelError(UsageError):
 def cache_folder() -> File:
     """Where compiled kernels are kept; ``WORKBENCH_KERNEL_CACHE`` names another folder."""
     chosen = os.environ.get("WORKBENCH_KERNEL_CACHE")
-    return File(chosen) if chosen else File(platformdirs.user_cache_dir("topk-workbench")) / "kernels"
+    if chosen:
+        return File(chosen)
+    import platformdirs
+
+    return File(platformdirs.user_cache_dir("topk-workbench")) / "kernels"
 
 
 def build(path: Path, variant: str, arch: str, *, telemetry: bool = True, strict: bool = False) -> Built:
@@ -103,23 +104,16 @@ def _compile(nvrtc: Nvrtc, named: str, source: str, arch: str, options: tuple[st
 def _facts(cubin: bytes, log: str) -> Facts:
     registers, spilled = re.search(r"Used (\d+) registers", log), re.search(r"(\d+) bytes spill stores", log)
     return Facts(
-        shared_bytes=_number_in(cubin, SHARED),
+        shared_bytes=_shared_bytes(cubin),
         registers=int(registers[1]) if registers else 0,
         spilled=int(spilled[1]) if spilled else 0,
     )
 
 
-def _number_in(cubin: bytes, name: str) -> int:
-    """A 32-bit constant of the machine code by its name."""
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.sections import SymbolTableSection
-
-    elf = ELFFile(io.BytesIO(cubin))
-    table = elf.get_section_by_name(".symtab")
-    assert isinstance(table, SymbolTableSection)
-    symbol = (table.get_symbol_by_name(name) or [])[0]
-    offset = symbol["st_value"]
-    return int.from_bytes(elf.get_section(symbol["st_shndx"]).data()[offset : offset + 4], "little")
+def _shared_bytes(cubin: bytes) -> int:
+    """The mark that ``kernels/platform.cuh`` leaves in the machine code."""
+    at = cubin.index(MARK) + MARK_BYTES
+    return int.from_bytes(cubin[at : at + 4], "little")
 
 
 def _held(folder: File, key: str) -> Built | None:
