@@ -54,8 +54,9 @@ def run(
             or ``"served"``: every path of the systems whose ops are known, without the baselines.
         variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
         op, release, device: those of the capture where not given.
-        engine: ``model``, ``cuda`` (its arrival order is the device's own), ``recorded`` or ``vendor`` (the release's real op), any callable that stands in for the op
-            (see ``workbench.engines.callable``), or several of these in a list. A callable is never told of paths.
+        engine: ``model``, ``cuda`` (whose arrival order is the device's own), ``recorded`` or ``vendor`` (the
+            release's real op), any callable that stands in for the op (see ``workbench.engines.callable``), or several
+            of these in a list. A callable is never told of paths.
         repeats: runs of each. seed, arrival: repeat i of a ``random`` arrival order is that of seed + i, and so with
             ``walk``, which follows how the path's threads walk the row; ``index`` and ``reverse`` follow the positions,
             where one repeat is enough.
