@@ -128,7 +128,7 @@ def test_recorded_selections_are_judged() -> None:
             {"variants": "mended"},
             "no variant matches 'mended'; known here: stock, detect_rescan, wide_rescan, deterministic, v0.33.0",
         ),
-        ({"engine": "warp"}, "known engines: model, recorded"),
+        ({"engine": "warp"}, "known engines: model, cuda, recorded"),
         ({"engine": "recorded", "paths": "vllm.*"}, "stands for the op as a whole"),
         ({"repeats": 0}, "repeats is 0"),
         ({"device": "h9000"}, "unknown device"),
