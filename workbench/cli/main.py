@@ -26,6 +26,7 @@ from workbench.cli.repeat import repeat
 from workbench.cli.route import route
 from workbench.cli.run import run
 from workbench.cli.shrink import shrink
+from workbench.cli.vendor import build as build_vendor
 
 
 class Commands(TyperGroup):
@@ -113,6 +114,7 @@ _COMMANDS = (
 for _command in _COMMANDS:
     _name = _command.__name__.rstrip("_").replace("_", "-")
     app.command(_name, help=_help(_command), epilog=EXIT_CODES)(_command)
+app.add_typer(build_vendor(_help), name="vendor")
 
 
 def main() -> None:
