@@ -142,6 +142,7 @@ def wheel(
             archive.writestr(name, content)
         if about:
             archive.writestr(f"{stem}.dist-info/METADATA", text)
+            archive.writestr(f"{stem}.dist-info/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n")
             archive.writestr(f"{stem}.dist-info/RECORD", record(files) if recorded is None else recorded)
         for member, content in extra:
             archive.writestr(member, content)

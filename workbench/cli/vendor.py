@@ -250,7 +250,7 @@ def _print_manifests(manifests: Iterable[Manifest]) -> None:
         [
             (
                 one.wheel,
-                ", ".join(one.ops),
+                ", ".join(op.partition(".")[2] for op in one.ops),
                 one.cuda,
                 _archs(one),
                 _size(one.size),

@@ -8,6 +8,7 @@ that the library keeps its size and layout and loads as before on the architectu
 
 from __future__ import annotations
 
+import mmap
 import re
 import struct
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,7 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 _MOST_PTX = 1 << 28  # bytes of PTX that one entry may inflate to
 
 Capability = tuple[int, int]
+Buffer = bytes | bytearray | mmap.mmap
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,7 @@ def _runs(kind: int, arch: int, suffix: str, capability: Capability) -> bool:
     return kind == PTX and own <= capability
 
 
-def read_fatbins(
-    data: bytes | bytearray | memoryview, sections: Iterable[tuple[int, int]], name: str
-) -> list[FatBinary]:
+def read_fatbins(data: Buffer, sections: Iterable[tuple[int, int]], name: str) -> list[FatBinary]:
     """Every fat binary in the device sections of a library.
 
     Args:
@@ -104,21 +104,21 @@ def read_fatbins(
         VendorError: a section that holds something else.
     """
     found: list[FatBinary] = []
-    view = memoryview(data)
-    for start, length in sections:
-        at, end = start, start + length
-        while at < end:
-            padding = _padding(view, at, end)
-            at += padding // 8 * 8  # fat binaries begin at multiples of 8
-            if at + padding % 8 == end:
-                break
-            if at + _HEADER.size > end:
-                raise _damaged(name, at)
-            magic, _, header, size = _HEADER.unpack_from(view, at)
-            if magic != MAGIC or header < _HEADER.size or at + header + size > end:
-                raise _damaged(name, at)
-            found.append(tuple(_codes(view, at + header, at + header + size, name)))
-            at += header + size
+    with memoryview(data) as view:
+        for start, length in sections:
+            at, end = start, start + length
+            while at < end:
+                padding = _padding(view, at, end)
+                at += padding // 8 * 8  # fat binaries begin at multiples of 8
+                if at + padding % 8 == end:
+                    break
+                if at + _HEADER.size > end:
+                    raise _damaged(name, at)
+                magic, _, header, size = _HEADER.unpack_from(view, at)
+                if magic != MAGIC or header < _HEADER.size or at + header + size > end:
+                    raise _damaged(name, at)
+                found.append(tuple(_codes(view, at + header, at + header + size, name)))
+                at += header + size
     return found
 
 

@@ -27,6 +27,7 @@ _UNREACHABLE = re.compile(
     r"|Network is unreachable|Temporary failure in name|Name or service not known|Connection reset|Connection refused"
     r"|ssl certificate"
 )
+_COMPLAINTS = ("WARNING:", "ERROR:", "Could not fetch URL")
 _OTHER_PYTHON = "requires a different Python"
 
 # Gives the lines that a command prints, and last its exit code as text.
@@ -136,7 +137,8 @@ class _Said:
                 self.versions = [] if found[1] == "none" else found[1].split(", ")
             elif ("Skipping link" in text or _OTHER_PYTHON in text) and own.search(text.replace("%2B", "+")):
                 self.skipped.append(text)
-            self.unreachable |= bool(_UNREACHABLE.search(text))
+            # whatever else pip says in detail may quote its own source
+            self.unreachable |= text.startswith(_COMPLAINTS) and bool(_UNREACHABLE.search(text))
             self.mismatch |= "DO NOT MATCH THE HASHES" in text
             self.full |= "No space left on device" in text
             if text.startswith("ERROR:"):

@@ -259,8 +259,7 @@ def _describe(path: Path, name: str, sha256: str, ops: tuple[Registered, ...], m
     if elf.machine != machine:
         raise VendorError(f"{name}: made for {elf.machine}; the wheel says {machine}")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        with memoryview(data) as view:
-            inside = architectures(read_fatbins(view, elf.device, name))
+        inside = architectures(read_fatbins(data, elf.device, name))
         return Library(name, sha256, len(data), ops, elf.needed, elf.glibc, inside)
 
 

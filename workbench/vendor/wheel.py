@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
+import errno
 import re
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -63,8 +65,11 @@ def open_wheel(path: Path) -> Iterator[WheelFile]:
         OSError: the disk's.
     """
     wheel, machine = parse_file_name(path.name)
-    with _damage(path.name), zipfile.ZipFile(path) as archive:
-        yield WheelFile(path.name, wheel, machine, archive)
+    with path.open("rb") as file:
+        with _damage(path.name):
+            archive = zipfile.ZipFile(file)
+        with archive:
+            yield WheelFile(path.name, wheel, machine, archive)
 
 
 @contextlib.contextmanager
@@ -72,8 +77,15 @@ def _damage(name: str) -> Iterator[None]:
     """Say in one line what the zip reader finds: VendorError."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise VendorError(f"{name}: no wheel that can be read: {' '.join(str(error).split())}") from None
+    except (zipfile.BadZipFile, zlib.error, struct.error, ArithmeticError, EOFError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of a place before the file's beginning
+            raise
+        reason = "damaged"
+    else:
+        return
+    raise VendorError(f"{name}: no wheel that can be read: {reason[:200]}")
 
 
 class WheelFile:
