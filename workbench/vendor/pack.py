@@ -151,7 +151,8 @@ def _filters(size: int) -> list[dict[str, int]]:
     dictionary = 1 << 20
     while dictionary < min(size, DICTIONARY):
         dictionary *= 2
-    return [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": dictionary}]
+    # preset 6 takes twice the time and half as much memory again for 2 % less
+    return [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": dictionary}]
 
 
 def _member(manifest: Manifest, library: Library) -> str:
@@ -327,7 +328,11 @@ class _Reader:
 
     def end(self) -> None:
         """Demand that nothing follows."""
-        if any(self._exactly(_END)) or self._some(1) or self._coder.unused_data or self._source.read(1):
+        zeros = self._exactly(_END)
+        more = self._some(1)
+        if not more and not self._coder.eof:
+            raise VendorError(f"{self.name}: ends early; copy the pack again")
+        if any(zeros) or more or self._coder.unused_data or self._source.read(1):
             raise VendorError(f"{self.name}: something follows the files that its index lists; refused")
 
     def _exactly(self, size: int) -> bytes:
