@@ -36,6 +36,7 @@ from workbench.paths.walk import walk_of
 from workbench.record.interfaces import INTERFACES
 from workbench.runs.matrix_words import cell_text, matrix_sentence
 from workbench.synthetic.distributions import DISTRIBUTIONS
+from workbench.vendor.schemas import known_schemas
 
 ROOT = Path(__file__).parents[2]
 PAGES = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "captures" / "README.md")
@@ -217,6 +218,14 @@ def _clusters(device: Device) -> str:
     return "not measured" if device.clusters_8 is None else f"{device.clusters_8}, {device.clusters_16}"
 
 
+def vendor_ops() -> str:
+    """Ops that are looked for in the libraries of a wheel."""
+    return _table(
+        ["op", "schema"],
+        [(f"`{op}`", f"`{name}({beginning}{', ' if beginning else ''}…)`") for name, beginning, op in known_schemas()],
+    )
+
+
 def plan() -> str:
     """SGLang's v2 by release and architecture."""
     lines = []
@@ -387,6 +396,7 @@ def _cell(cell: wb.Cell) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "vendor-ops": vendor_ops,
     "tensors": tensors,
     "tokens": tokens,
     "mappings": mappings,

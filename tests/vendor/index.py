@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,14 +13,30 @@ from pathlib import Path
 
 
 class _Quiet(SimpleHTTPRequestHandler):
+    asked: threading.Event
+    delay: float
+
+    def do_GET(self) -> None:
+        """Answer, late if so asked."""
+        self.asked.set()
+        time.sleep(self.delay)
+        with contextlib.suppress(OSError):  # who asked may have gone
+            super().do_GET()
+
     def log_message(self, *_args: object) -> None:
         """Say nothing."""
 
 
 @contextlib.contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """Serve a folder; the address of its index."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+def serve(folder: Path, asked: threading.Event | None = None, delay: float = 0) -> Iterator[str]:
+    """Serve a folder; the address of its index.
+
+    Args:
+        asked: set once somebody asks. delay: seconds before each answer.
+    """
+    handler = type("Handler", (_Quiet,), {"asked": asked or threading.Event(), "delay": delay})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+    server.daemon_threads, server.block_on_close = True, False
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/simple"

@@ -102,9 +102,7 @@ def test_entries_are_in_the_order_of_versions(tmp_path: Path) -> None:
 
 
 def test_what_was_not_added_says_how_to_add_it() -> None:
-    with pytest.raises(
-        UsageError, match=r"^vllm==0\.26\.0 is not in the store; add it with: workbench vendor add "
-    ):
+    with pytest.raises(UsageError, match=r"^vllm==0\.26\.0 is not in the store; add it with: workbench vendor add "):
         find(V26)
     assert entries() == []
     with pytest.raises(UsageError, match=r"^vllm==0\.26\.0 is not in the store, which holds nothing$"):
