@@ -91,6 +91,7 @@ def test_ptx_stays_where_a_selector_needs_it() -> None:
     assert left(fatbin(code("sm_80"), selector), "sm_90") == [["compute_80"]]
     assert left(fatbin(code("sm_80"), selector), "sm_90", "sm_80") == [["sm_80", "compute_80"]]
     assert left(fatbin(code("sm_80"), other), "sm_90") == [[]]
+    assert left(fatbin(code("sm_80"), code("compute_80", b".version 9.0\n.target sm_80\n")), "sm_90") == [[]]
     assert left(fatbin(code("sm_80"), code("compute_80", b".entry TopKPerRow(")), "sm_90") == [["compute_80"]]
     assert left(fatbin(ptx("compute_75", "topk"), selector), "sm_90") == [["compute_80"]]
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -210,16 +210,32 @@ def test_a_full_disk_leaves_nothing_wherever_it_fills(
     add(path).stored.verify()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes into read-only folders")
-def test_a_read_only_store_is_read_and_not_written(tmp_path: Path, root: Path) -> None:
-    add(wheel(tmp_path))
-    root.chmod(0o500)
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder that every user may read."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_store_that_cannot_be_written_is_read(tmp_path: Path, elsewhere: Path) -> None:
+    add(wheel(tmp_path), root=elsewhere)
+    elsewhere.chmod(0o555)
+    (elsewhere / ".lock").chmod(0o444)
+    user, nobody = os.geteuid(), 65534
+    if user == 0:  # which writes into read-only folders
+        os.seteuid(nobody)
     try:
-        find(V26).verify()
-        with pytest.raises(VendorError):
-            add(wheel(tmp_path, "vllm==0.27.0"))
+        find(V26, elsewhere).verify()
+        assert add("vllm==0.26.0", root=elsewhere).fresh is False
+        for work in (lambda: add("vllm==0.27.0", root=elsewhere), lambda: remove(V26, elsewhere)):
+            with pytest.raises(VendorError, match=r"the store cannot be locked for writing: .*Permission denied"):
+                work()
     finally:
-        root.chmod(0o700)
+        os.seteuid(user)
+    assert sorted(one.name for one in elsewhere.iterdir()) == [".lock", "vllm"]
 
 
 def test_a_store_that_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:

@@ -184,10 +184,10 @@ def _needed(binary: FatBinary, capability: Capability, data: bytearray) -> list[
 def _selects(code: Code, data: bytearray) -> bool:
     """Whether PTX holds a top-k kernel; so it counts where it cannot be read."""
     text = _ptx(code, bytes(data[code.start : code.start + code.size]))
-    if text is None:
+    if text is None or b".version" not in text:
         return True
     names = re.findall(rb"\.entry\s+([A-Za-z_$%][\w$]*)", text)
-    return not names or any(re.search(rb"top_?k", name, re.IGNORECASE) for name in names)
+    return any(re.search(rb"top_?k", name, re.IGNORECASE) for name in names)
 
 
 def _ptx(code: Code, payload: bytes) -> bytes | None:

@@ -196,8 +196,10 @@ def add(
         wheel, machine = parse_file_name(file.name)
     else:
         wheel = parse_wheel(text)
+    if (found := _there(base, wheel, machine, wanted)) is not None:  # a store that cannot be written will do for that
+        return Added(found, False)
     with locked(base, progress), disk(base):
-        if (found := _there(base, wheel, machine, wanted)) is not None:
+        if (found := _there(base, wheel, machine, wanted)) is not None:  # from a process that was faster
             return Added(found, False)
         with staging(base) as stage:
             if file is None:
