@@ -36,7 +36,7 @@ REPEATS = 2
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_KERNEL_CACHE", str(tmp_path_factory.mktemp("kernels")))
+        patch.setenv("TOPK_WORKBENCH_KERNELS", str(tmp_path_factory.mktemp("kernels")))
         yield
 
 
@@ -223,7 +223,7 @@ def test_through_cupys_compiler(tmp_path: File, monkeypatch: pytest.MonkeyPatch)
     """Where cuda-bindings is not installed."""
     from workbench.engines.cuda import compile, nvrtc
 
-    monkeypatch.setenv("WORKBENCH_KERNEL_CACHE", str(tmp_path))
+    monkeypatch.setenv("TOPK_WORKBENCH_KERNELS", str(tmp_path))
     monkeypatch.setattr(compile, "find_nvrtc", nvrtc.ThroughCupy)
     built = compile.build(get_path("sglang.kpool"), "stock", "sm_90")
     assert built.facts.shared_bytes > 32768

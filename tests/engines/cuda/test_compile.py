@@ -32,14 +32,14 @@ def kept(request: pytest.FixtureRequest) -> File:
 
 @pytest.fixture
 def cache(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> File:
-    monkeypatch.setenv("WORKBENCH_KERNEL_CACHE", str(tmp_path / "kernels"))
+    monkeypatch.setenv("TOPK_WORKBENCH_KERNELS", str(tmp_path / "kernels"))
     return tmp_path / "kernels"
 
 
 @pytest.mark.parametrize("arch", [*QUICK, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)])
 @pytest.mark.parametrize("telemetry", [True, False], ids=["told", "quiet"])
 def test_every_kernel_compiles(arch: str, telemetry: bool, kept: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORKBENCH_KERNEL_CACHE", str(kept))
+    monkeypatch.setenv("TOPK_WORKBENCH_KERNELS", str(kept))
 
     def made(case: tuple[object, str]) -> str:
         path, variant = case
@@ -114,8 +114,8 @@ def test_many_at_once(cache: File) -> None:
 
 def test_a_cache_that_cannot_be_written(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("WORKBENCH_KERNEL_CACHE", str(tmp_path / "file"))
-    with pytest.raises(UsageError, match="name another folder in WORKBENCH_KERNEL_CACHE"):
+    monkeypatch.setenv("TOPK_WORKBENCH_KERNELS", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="name another folder in TOPK_WORKBENCH_KERNELS"):
         build(PATH, "stock", "sm_90")
 
 

@@ -20,7 +20,8 @@ from workbench.resources import kernels_dir
 ENTRY = "workbench_select"  # the kernel's name in every source
 MARK, MARK_BYTES = b"workbench_shared:", 20  # before the number of bytes that a block needs
 FORMAT = 1  # of the cache
-COMPILER = ("--std=c++17", "--ptxas-options=-v")
+# The last one: a lambda without captures has a function of the host to NVRTC before 13.1.
+COMPILER = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space")
 STRICT = ("-Werror=all-warnings", "--ptxas-options=-warn-spills", "--ptxas-options=-Werror")
 NO_COMPILER = "NVRTC is not installed: install the extra cuda13 or cuda12, as in pip install 'topk-workbench[cuda13]'"
 
@@ -55,8 +56,8 @@ class KernelError(UsageError):
 
 
 def cache_folder() -> File:
-    """Where compiled kernels are kept; ``WORKBENCH_KERNEL_CACHE`` names another folder."""
-    chosen = os.environ.get("WORKBENCH_KERNEL_CACHE")
+    """Where compiled kernels are kept; ``TOPK_WORKBENCH_KERNELS`` names another folder."""
+    chosen = os.environ.get("TOPK_WORKBENCH_KERNELS")
     if chosen:
         return File(chosen)
     import platformdirs
@@ -139,7 +140,7 @@ def _keep(folder: File, key: str, cubin: bytes, facts: Facts) -> Built:
     except OSError as error:
         raise UsageError(
             f"{folder}: compiled kernels cannot be kept there: {error.strerror or error}; "
-            "name another folder in WORKBENCH_KERNEL_CACHE"
+            "name another folder in TOPK_WORKBENCH_KERNELS"
         ) from None
     return built
 
