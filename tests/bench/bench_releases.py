@@ -69,7 +69,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=10)
     parser.add_argument("--device", default="h200", help="as routing knows the GPU")
     given = parser.parse_args()
-    command = shlex.join(["python3", "-m", "tests.bench.bench_releases", *sys.argv[1:]])
+    words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
+    command = shlex.join(["python3", "-m", "tests.bench.bench_releases", *words])
     found = measure(sample_rows(given.captures), given.calls, given.device, command)
     print(matrix_sentence(found))
     write_matrix(given.output, found, overwrite=True)

@@ -11,6 +11,7 @@ import torch
 import workbench as wb
 from tests.fakes import Releases, clean, faults, loses, refuses
 from workbench.errors import CaptureError, UsageError
+from workbench.runs.judges import merged
 from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence, reasons, row_sentence
 from workbench.runs.releases import installed
 from workbench.vendor.release import parse_wheel
@@ -324,3 +325,12 @@ def test_what_is_installed_is_found_by_its_public_version(monkeypatch: pytest.Mo
     assert installed("no-such-package-here") == []
     monkeypatch.setattr("workbench.runs.releases.metadata.version", lambda name: "0.26.0+cu129")
     assert list(map(str, installed("vllm"))) == ["vllm==0.26.0"]
+
+
+def test_what_ran_is_told_once_and_libraries_by_release() -> None:
+    first = merged(
+        {}, {"release": "vllm==0.26.0", "gpu": "a", "library": "/x/y/_C.so", "sha256": "ab" * 32}, "vllm==0.26.0"
+    )
+    assert first == {"gpu": "a", "vllm==0.26.0": "_C.so abababababab"}
+    assert merged(first, {"gpu": "a", "torch": "2"}, "vllm==0.33.0") == first | {"torch": "2"}
+    assert merged(first, {"gpu": "b"}, "vllm==0.33.0")["gpu"] == "a and b"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import PurePath
 
 from workbench.analysis.repeatability import Fingerprint, fingerprint, kind_of
 from workbench.capture.row import Row
@@ -170,8 +171,7 @@ class OpJudge:
                 continue
             report = run_launched(same, engine, self._repeats, op=op, device=self._device, k=self._k)
             for told in report.about.values():
-                for name, value in told.items():
-                    self.about.setdefault(name, value)
+                self.about = merged(self.about, told, release)
             lines: list[Line] = []
             for line in report:
                 if line.repeat == 0 and lines:
@@ -256,3 +256,18 @@ def make_judge(
         return ModelJudge(ops, device, k, repeats, seed, arrival)
     opener = engine if callable(engine) else vendor_engine
     return OpJudge(VENDOR if opener is vendor_engine else "callable", opener, ops, device, k, repeats)
+
+
+OF_A_RELEASE = ("release", "library", "sha256")
+
+
+def merged(known: dict[str, str], told: dict[str, str], release: str) -> dict[str, str]:
+    """What ran so far, with what the run of one more release tells: its library under the release's name, by its file's
+    name and the start of its digest, since folders differ by machine; the rest once, with every value that was told."""
+    found = dict(known)
+    for name, value in told.items():
+        if name not in OF_A_RELEASE and value not in found.get(name, "").split(" and "):
+            found[name] = f"{found[name]} and {value}" if name in found else value
+    if "library" in told:
+        found[release] = f"{PurePath(told['library']).name} {told.get('sha256', '')[:12]}".rstrip()
+    return found
