@@ -16,6 +16,9 @@ __device__ __forceinline__ unsigned ordered_key(float score) {
   return (bits & 0x80000000u) ? ~bits : (bits | 0x80000000u);
 }
 
+// A score whose zero has no sign. Adding 0.0f would do, but a GPU then gives NaN another bit pattern.
+__device__ __forceinline__ float plain_zero(float score) { return score == 0.0f ? 0.0f : score; }
+
 // The score of an exact key.
 __device__ __forceinline__ float score_of(unsigned key) {
   return __uint_as_float((key & 0x80000000u) ? (key & 0x7FFFFFFFu) : ~key);

@@ -75,8 +75,8 @@ __device__ __forceinline__ void recover(const Coarse& seen, const Row& row, cons
 // The threshold bin refined to the exact key, then winners in the order of their indices. Zeros have no sign.
 __device__ __forceinline__ void in_order(const Coarse& seen, const Row& row, const Held& scores, Shared& shared,
                                          const Output& output, Recorder& recorder) {
-  const auto bin = [](float score) { return bin_of(score + 0.0f); };
-  const auto key = [](float score) { return ordered_key(score + 0.0f); };
+  const auto bin = [](float score) { return bin_of(plain_zero(score)); };
+  const auto key = [](float score) { return ordered_key(plain_zero(score)); };
   Search at{0, 0, seen.need, seen.population};
   if (seen.buffered) {
     Refined::each([&](int bits) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
   Recorder recorder(call.books, number);
   const Held scores(row);
   constexpr bool UNSIGNED_ZERO = MODEL == Model::ordered_register;
-  const auto bin = [](float score) { return bin_of(UNSIGNED_ZERO ? score + 0.0f : score); };
+  const auto bin = [](float score) { return bin_of(UNSIGNED_ZERO ? plain_zero(score) : score); };
   const auto key_of = [&](int index) { return ordered_key(row.scores[index]); };
   const Coarse seen = coarse_pass(scores, call.k, shared.counts, call.books, number, recorder, bin);
   if constexpr (MODEL == Model::ordered_register) {

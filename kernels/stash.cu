@@ -116,7 +116,7 @@ __device__ __forceinline__ bool sampled(const Row& row, const Held& scores, Shar
 // vLLM: exact digits of the whole row, then winners in the order of their indices. Zeros have no sign.
 __device__ __forceinline__ void in_order(const Row& row, const Held& scores, Shared& shared, const Output& output,
                                          Recorder& recorder) {
-  const auto key = [](float score) { return ordered_key(score + 0.0f); };
+  const auto key = [](float score) { return ordered_key(plain_zero(score)); };
   Search at{0, 0, output.k, row.length};
   search<Refined>(at, false, shared, recorder,
                   [&](auto visit) { scores.each([&](int, float score) { visit(key(score)); }); });

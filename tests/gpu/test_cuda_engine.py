@@ -19,6 +19,7 @@ from workbench.engines.base import Task
 from workbench.engines.cuda.engine import CudaEngine
 from workbench.engines.cuda.launch import Launched, launch
 from workbench.errors import UsageError
+from workbench.numeric.keys import value_keys
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import get_path
 from workbench.paths.selection import UNWRITTEN, Selection
@@ -146,7 +147,9 @@ def test_the_truth_cases(case_id: str) -> None:
             made = run(path, variant, scores, [length], row.k, telemetry=False).indices[0].cpu()
             missing = judge(row.valid, exact, made, UNWRITTEN).missing
             found = risk(profile, path, path.variant(variant))
-            assert found.least_missing is not None, (path.name, variant)
+            if found.least_missing is None:  # the analysis leaves it open, and says why
+                assert found.note, (path.name, variant)
+                continue
             assert found.least_missing <= missing <= found.most_missing, (path.name, variant)
 
 
@@ -159,7 +162,7 @@ def test_a_build_without_telemetry(name: str) -> None:
         told = run(path, "stock", scores[None], [scores.numel()], k)
         quiet = run(path, "stock", scores[None], [scores.numel()], k, telemetry=False)
         assert quiet.reports == []
-        if not told.reports[0].dropped and scores.unique().numel() == scores.numel():
+        if not told.reports[0].dropped and value_keys(scores).unique().numel() == scores.numel():
             assert torch.equal(told.indices.sort().values, quiet.indices.sort().values)
         assert (quiet.indices >= 0).all()
         assert quiet.indices.unique().numel() == k
@@ -177,9 +180,9 @@ def test_rows_apart_and_torchs_stream() -> None:
     with torch.cuda.stream(stream):
         made = launch(path, "stock", rows, lengths, k, telemetry=False)
     torch.cuda.current_stream().wait_stream(stream)
+    assert torch.cuda.memory_allocated() - before < 8 * k * 4 + 4096
     expected = rows.topk(k).values.sort().values
     assert torch.equal(rows.gather(1, made.indices.long()).sort().values, expected)
-    assert torch.cuda.memory_allocated() - before < 8 * k * 4 + 4096
     assert (made.geometry.blocks, made.geometry.threads, made.geometry.spilled_bytes) == (8, 1024, 0)
 
 
