@@ -208,3 +208,11 @@ def test_no_registry_is_named_in_the_sources() -> None:
     sources = Path(fetching.__file__).parent.glob("*.py")
     named = re.compile("pypi|https?://", re.IGNORECASE)
     assert [one.name for one in sources if named.search(one.read_text())] == []
+
+
+@pytest.mark.parametrize(("version", "bar"), [("23.2.1", "off"), ("24.0", "off"), ("24.1", "raw"), ("26.3", "raw")])
+def test_progress_is_asked_of_a_pip_that_can_tell_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, bar: str
+) -> None:
+    monkeypatch.setattr("workbench.vendor.fetch.metadata.version", lambda name: version)
+    assert f"--progress-bar={bar}" in pip_command(V26, tmp_path, "x86_64", "3.12")

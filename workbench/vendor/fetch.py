@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from workbench.vendor.disk import Progress, silent
 from workbench.vendor.errors import VendorError
 from workbench.vendor.release import Wheel
 
+TELLS_BYTES = Version("24.1")  # the first pip that can print its progress for programs
 GLIBC = range(17, 40)  # pip takes a manylinux tag by its very number, whatever newer glibc runs it
 LEGACY = {"x86_64": ("manylinux2014", "manylinux2010", "manylinux1"), "aarch64": ("manylinux2014",)}
 NEAR = 6  # releases that are named where one is not there
@@ -41,12 +43,20 @@ def platforms(machine: str) -> list[str]:
     return [f"{tag}_{machine}" for tag in (*(f"manylinux_2_{minor}" for minor in reversed(GLIBC)), *LEGACY[machine])]
 
 
+def pip_version() -> Version:
+    """Of the pip that is installed; 0 where that is not known."""
+    try:
+        return Version(metadata.version("pip"))
+    except (metadata.PackageNotFoundError, InvalidVersion):
+        return Version("0")
+
+
 def pip_command(wheel: Wheel, folder: Path, machine: str, python: str) -> list[str]:
     """The command that fetches one wheel for Linux, from whatever host, and no other file."""
     if not re.fullmatch(r"3\.[0-9]{1,2}", python):
         raise UsageError(f"{python[:20]!r} is no Python version; write it as in 3.12")
     options = ["--no-deps", "--only-binary=:all:", "--no-input", "--no-cache-dir", "--disable-pip-version-check"]
-    shown = ["--progress-bar=raw", "-vv"]
+    shown = [f"--progress-bar={'raw' if pip_version() >= TELLS_BYTES else 'off'}", "-vv"]
     wanted = ["--python-version", python, "--implementation", "cp"]
     for platform in platforms(machine):
         wanted += ["--platform", platform]
@@ -141,7 +151,7 @@ class _Said:
             self.unreachable |= text.startswith(_COMPLAINTS) and bool(_UNREACHABLE.search(text))
             self.mismatch |= "DO NOT MATCH THE HASHES" in text
             self.full |= "No space left on device" in text
-            if text.startswith("ERROR:"):
+            if text.startswith(("ERROR:", "option ", "no such option")):
                 self.errors.append(text.removeprefix("ERROR:").strip())
         return last.strip()
 
