@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch
 from workbench.capture.format import INT32_BOUNDS
 from workbench.capture.values import brief, kind_of, shape_text
 from workbench.engines.launch import Answer, Launch
+from workbench.engines.timing import Sampling, sample
 
 STARTS = "starts"
 CONTRACT = "int32 or int64 [rows, k]"
@@ -66,6 +68,32 @@ class CallableEngine:
         notes = (f"{self.name} wrote to its scores",) if wrote else ()
         return Answer(torch.stack(made), about=_about(device), notes=notes)
 
+    def timed(self, launch: Launch, sampling: Sampling) -> Answer:
+        """Call the function once, then time it, then call it once more; a function that writes to its scores is given
+        them anew before each call.
+        """
+        first = self.answer(launch)
+        if first.indices is None:
+            return first
+        device = launch.scores.device if self._device is None else torch.device(self._device)
+        scores, lengths = _copied(launch.scores, device), launch.lengths.to(device, copy=True)
+
+        def prepare() -> None:
+            lengths.copy_(launch.lengths)
+            if first.notes:
+                scores.copy_(launch.scores)
+
+        try:
+            times = sample(lambda: self._called(scores, lengths, launch), prepare, sampling, device)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return Answer(fault=f"{self.name} raised {_told(error)} while it was timed", about=first.about)
+        last = self.answer(launch)
+        if last.indices is None:
+            return last
+        return replace(first, indices=torch.cat([first.indices, last.indices]), times=times)
+
     def close(self) -> None:
         """It holds nothing."""
 
@@ -80,13 +108,16 @@ class CallableEngine:
             reasons.append(f"torch {torch.__version__} finds no CUDA device")
         return reasons
 
-    def _call(self, scores: torch.Tensor, launch: Launch, device: torch.device) -> object:
+    def _called(self, scores: torch.Tensor, lengths: torch.Tensor, launch: Launch) -> object:
         more = {}
         if self._takes_starts:
             starts = torch.zeros_like(launch.lengths) if launch.starts is None else launch.starts
-            more[STARTS] = starts.to(device, copy=True)
+            more[STARTS] = starts.to(scores.device, copy=True)
         with torch.no_grad():
-            returned = self._function(scores, launch.lengths.to(device, copy=True), launch.k, **more)
+            return self._function(scores, lengths, launch.k, **more)
+
+    def _call(self, scores: torch.Tensor, launch: Launch, device: torch.device) -> object:
+        returned = self._called(scores, launch.lengths.to(device, copy=True), launch)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         return returned

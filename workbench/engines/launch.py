@@ -36,6 +36,19 @@ class Launch:
     slots: tuple[int, ...] = (0,)
 
 
+@dataclass(frozen=True)
+class Times:
+    """How long calls took.
+
+    Attributes:
+        seconds: of each sample, one call each; on a GPU what the device spent between two events around the call.
+        late: samples that the device began before the host had made the call, so that they hold the host's time too.
+    """
+
+    seconds: tuple[float, ...]
+    late: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """What an engine made of a launch. One of ``indices``, ``refused`` and ``fault`` is there.
@@ -47,6 +60,7 @@ class Answer:
         fault: what the call did instead of returning, in words: a hang, an illegal access, a failed load.
         about: what ran, as in ``{"torch": "2.11.0+cu130", "gpu": "NVIDIA H200"}``.
         notes: what a reader of the selections must know, in words.
+        times: of calls that were timed; the indices are then those of one call before them and of one after them.
     """
 
     indices: torch.Tensor | None = None
@@ -54,6 +68,7 @@ class Answer:
     fault: str = ""
     about: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    times: Times | None = None
 
 
 class OpEngine(Protocol):

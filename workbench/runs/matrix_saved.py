@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +16,7 @@ from workbench.capture.strictjson import short, strict_json
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.runs.matrix import VERDICTS, Cell, Matrix, MatrixRow
+from workbench.runs.members import Members, kept_text
 from workbench.targets import put_in_place
 
 FORMAT = "workbench matrix 1"
@@ -23,8 +24,6 @@ SUFFIX = ".json"
 MOST_BYTES = 256 * 2**20
 MOST_CELLS = 30_000  # so many are read back, each with all that a cell can hold
 CURE = "allow it to be replaced"
-_MOST = 2**63
-_LONGEST = 10_000  # characters of a text
 _RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9._+!-]*")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _WHAT = "the matrix"
@@ -55,7 +54,7 @@ def to_document(matrix: Matrix) -> dict[str, object]:
         "rows": [_plain(vars(row)) for row in matrix.rows],
         "cells": [[_plain(_said(cell)) for cell in cells] for cells in matrix.cells],
         "about": _plain(matrix.about),
-        "notes": [_text(note) for note in matrix.notes],
+        "notes": [kept_text(note) for note in matrix.notes],
     }
 
 
@@ -102,7 +101,7 @@ def parse_matrix(content: bytes, file: str) -> Matrix:
     Raises:
         CaptureError: as for ``read_matrix``.
     """
-    reader = _Reader(file)
+    reader = Members(file, "matrix")
     document = strict_json(content, _WHAT, file)
     names = ("format", "calls", "releases", "rows", "cells", "about", "notes")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -136,7 +135,7 @@ def parse_matrix(content: bytes, file: str) -> Matrix:
     )
 
 
-def _row(reader: _Reader, given: object, where: str) -> MatrixRow:
+def _row(reader: Members, given: object, where: str) -> MatrixRow:
     said = reader.members(given, where)
     reader.names(said, [one.name for one in fields(MatrixRow)], where)
     return MatrixRow(
@@ -149,7 +148,7 @@ def _row(reader: _Reader, given: object, where: str) -> MatrixRow:
     )
 
 
-def _cell(reader: _Reader, given: object, where: str, release: str) -> Cell:
+def _cell(reader: Members, given: object, where: str, release: str) -> Cell:
     said = reader.members(given, where)
     reader.names(said, ["engine"], where, more=[one.name for one in fields(Cell) if one.name != "release"])
     read: dict[str, Callable[[object, str], object]] = {
@@ -209,80 +208,11 @@ def _maybe(take: Callable[[object, str], object]) -> Callable[[object, str], obj
     return lambda value, where: None if value is None else take(value, where)
 
 
-class _Reader:
-    """Takes values of a document, each of the one type that it must have."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-
-    def bad(self, what: str) -> CaptureError:
-        """The error for something that is not as it must be."""
-        return CaptureError(f"{what}; make the matrix again", file=self._file)
-
-    def names(self, given: dict[str, Any], names: Sequence[str], where: str, more: Sequence[str] = ()) -> None:
-        """These members, perhaps some of ``more``, and no others."""
-        for name in names:
-            if name not in given:
-                raise self.bad(f"{where} lacks {name!r}")
-        for name in given:
-            if name not in names and name not in more:
-                raise self.bad(f"{where} has {short(name)}, which no matrix of this format has")
-
-    def members(self, value: object, where: str) -> dict[str, Any]:
-        """An object."""
-        if not isinstance(value, dict):
-            raise self.bad(f"{where} is {short(value)}; an object is needed")
-        return value
-
-    def items(self, value: object, where: str) -> list[Any]:
-        """A list."""
-        if not isinstance(value, list):
-            raise self.bad(f"{where} is {short(value)}; a list is needed")
-        return value
-
-    def whole(self, value: object, where: str, least: int = 0) -> int:
-        """A whole number."""
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _MOST:
-            raise self.bad(f"{where} is {short(value)}; an integer of {least} or more is needed")
-        return value
-
-    def number(self, value: object, where: str, least: int = 0) -> float:
-        """A number."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _MOST:
-            raise self.bad(f"{where} is {short(value)}; a number of {least} or more is needed")
-        return float(value)
-
-    def text(self, value: object, where: str, pattern: re.Pattern[str] | None = None) -> str:
-        """Text that can be printed, of at most 10000 characters."""
-        if not isinstance(value, str) or len(value) > _LONGEST or any(not c.isprintable() and c != "\n" for c in value):
-            raise self.bad(f"{where} is {short(value)}; printable text of at most {_LONGEST} characters is needed")
-        if pattern is not None and not pattern.fullmatch(value):
-            raise self.bad(f"{where} is {short(value)}, which it cannot be")
-        return value
-
-    def texts(self, value: object, where: str) -> tuple[str, ...]:
-        """A list of texts."""
-        return tuple(self.text(one, f"{where}[{at}]") for at, one in enumerate(self.items(value, where)))
-
-    def one_of(self, value: object, where: str, options: tuple[Any, ...]) -> Any:
-        """One of several texts."""
-        if value not in options or not isinstance(value, str):
-            raise self.bad(f"{where} is {short(value)}; one of {', '.join(options)} is needed")
-        return value
-
-
 def _plain(given: dict[str, Any]) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in given.items():
         if isinstance(value, tuple):
-            found[name] = [_text(one) for one in value]
+            found[name] = [kept_text(one) for one in value]
         else:
-            found[name] = _text(value) if isinstance(value, str) else value
+            found[name] = kept_text(value) if isinstance(value, str) else value
     return found
-
-
-def _text(text: str) -> str:
-    """Text as a matrix may hold it: what cannot be printed is spelled out."""
-    clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    said = "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in clean)
-    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"

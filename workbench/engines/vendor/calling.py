@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from workbench.engines.launch import Times
+from workbench.engines.timing import Sampling, sample
 from workbench.engines.vendor.adapters import PAGE, Adapter, Argument, Value
 from workbench.engines.worker.wire import Message
 from workbench.paths.selection import UNWRITTEN
@@ -173,6 +175,25 @@ def called(op: Callable[..., Any], inputs: Inputs, calls: int, device: str) -> I
         synchronize(device)
         _check(adapter, inputs, entries)
         yield entries, poisoned
+
+
+def timed(
+    op: Callable[..., Any], inputs: Inputs, sampling: Sampling, device: str, on_sample: Callable[[int], None]
+) -> Times:
+    """Time calls of an op: each is given what ``called`` gives it, and only the call itself is timed.
+
+    Args:
+        on_sample: called with the number of each sample before it is taken.
+    """
+    given: tuple[list[Any], dict[str, Any]] = [], {}
+
+    def prepare() -> None:
+        nonlocal given
+        inputs.prepare()
+        given = inputs.arguments()
+        synchronize(device)  # some ops read their plan before it is written
+
+    return sample(lambda: op(*given[0], **given[1]), prepare, sampling, torch.device(device), on_sample)
 
 
 def _check(adapter: Adapter, inputs: Inputs, entries: Any) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import torch
 
-from workbench.engines.launch import Answer, Launch
+from workbench.engines.launch import Answer, Launch, Times
+from workbench.engines.timing import Sampling
 from workbench.engines.vendor import sources
 from workbench.engines.vendor.adapters import ADAPTERS, Adapter, row_stride
 from workbench.engines.vendor.hazards import hazards
@@ -64,6 +65,17 @@ class VendorEngine:
         Raises:
             UsageError: no launch of any op: shapes that do not fit, no call at all.
         """
+        return self._answer(launch, calls, None)
+
+    def timed(self, launch: Launch, sampling: Sampling) -> Answer:
+        """Make a launch once, then time it as ``sampling`` says, then make it once more; each has ``call_s`` seconds.
+
+        Raises:
+            UsageError: as for ``answer``.
+        """
+        return self._answer(launch, 2, sampling)
+
+    def _answer(self, launch: Launch, calls: int, sampling: Sampling | None) -> Answer:
         check(launch, calls)
         adapter = ADAPTERS.get(launch.op)
         if adapter is None:
@@ -79,7 +91,7 @@ class VendorEngine:
         opened = self._opened(adapter)
         if isinstance(opened, Answer):
             return opened
-        return self._called(launch, calls, adapter, source, opened)
+        return self._called(launch, calls, sampling, adapter, source, opened)
 
     def close(self) -> None:
         """End its processes."""
@@ -102,7 +114,15 @@ class VendorEngine:
             self._workers[adapter.package] = _Opened(worker, outcome.data["about"])
         return self._workers[adapter.package]
 
-    def _called(self, launch: Launch, calls: int, adapter: Adapter, source: Source, opened: _Opened) -> Answer:
+    def _called(
+        self,
+        launch: Launch,
+        calls: int,
+        sampling: Sampling | None,
+        adapter: Adapter,
+        source: Source,
+        opened: _Opened,
+    ) -> Answer:
         about = {"release": str(source.wheel), **opened.about}
         library = None
         major, _, minor = about.get("capability", "0.0").partition(".")
@@ -121,12 +141,21 @@ class VendorEngine:
             tensors = self._tensors(launch)
         except OSError as error:
             return Answer(refused=(f"there is no memory for a copy of the launch: {error}",), about=about)
-        outcome = opened.worker.ask(_request(launch, calls, library), tensors, self._patience)
+        request = _request(launch, calls, library)
+        if sampling is not None:
+            request["time"] = asdict(sampling)
+        outcome = opened.worker.ask(request, tensors, self._patience)
         if outcome.data is None:
             opened.libraries.clear()  # the next process loads them anew
             return Answer(refused=outcome.refused, fault=outcome.fault, about=about)
         about.update(outcome.data["about"])
-        return Answer(outcome.tensors["indices"], about=about, notes=tuple(outcome.data["notes"]))
+        times = outcome.data["times"]
+        return Answer(
+            outcome.tensors["indices"],
+            about=about,
+            notes=tuple(outcome.data["notes"]),
+            times=None if times is None else Times(tuple(times["seconds"]), times["late"]),
+        )
 
     def _tensors(self, launch: Launch) -> dict[str, Parcel]:
         given = {"scores": parcel_of(launch.scores), "lengths": pack(launch.lengths)}

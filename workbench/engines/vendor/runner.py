@@ -7,12 +7,14 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from workbench.engines.timing import Sampling
 from workbench.engines.vendor import calling
 from workbench.engines.vendor.adapters import ADAPTERS, PACKAGES, Adapter, Package
 from workbench.engines.worker.child import FaultError, RefusedError, Stages
@@ -39,7 +41,8 @@ class VendorRunner:
     def run(
         self, request: Message, tensors: Mapping[str, Parcel], stages: Stages
     ) -> tuple[Message, dict[str, torch.Tensor]]:
-        """Answer one request: with ``about`` the machine, without an ``op``, else the op's positions.
+        """Answer one request: with ``about`` the machine, without an ``op``, else the op's positions; with ``time``
+        calls are timed after the first one.
 
         Raises:
             FaultError: a library that does not load. RefusedError: it has no such op.
@@ -60,12 +63,15 @@ class VendorRunner:
         calls, slots = request["calls"], torch.tensor(request["slots"], device=self._device)
         kept, poisoned = torch.empty((calls, len(slots), inputs.k), dtype=torch.int32), True
         running = calling.called(op, inputs, calls, self._device)
+        times: Message | None = None
         for at in range(calls):
             stages.begin("call", f"call {at + 1} of {calls} of {adapter.op}")
             entries, was = next(running)
             kept[at], poisoned = calling.positions(entries[slots], adapter.pool).cpu(), poisoned and was
+            if "time" in request and not at:
+                times = _timed(op, inputs, Sampling(**request["time"]), self._device, stages)
         notes = [] if poisoned else [OWN_OUTPUT]
-        return {"about": about, "notes": notes}, {"indices": kept}
+        return {"about": about, "notes": notes, "times": times}, {"indices": kept}
 
     def _base(self, parcel: Parcel, stride: int) -> torch.Tensor:
         """The scores on the device; the last ones are kept, for the next op that is given them."""
@@ -115,6 +121,13 @@ class VendorRunner:
             about = self._loaded[library or ""] or _where(self._package, source)
             return {**machine(self._device), **about}, op, plan
         raise RefusedError(*reasons)
+
+
+def _timed(op: Callable[..., Any], inputs: calling.Inputs, sampling: Sampling, device: str, stages: Stages) -> Message:
+    def begin(at: int) -> None:
+        stages.begin("call", f"timed call {at + 1} of {sampling.calls} of {inputs.adapter.op}")
+
+    return asdict(calling.timed(op, inputs, sampling, device, begin))
 
 
 class _AbsentError(Exception):
