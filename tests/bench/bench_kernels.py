@@ -4,7 +4,7 @@ python3 -m tests.bench.bench_kernels --output FILE [--l2 warm|cold|both] [--samp
 
 It needs a GPU, CuPy and the releases in the store (`workbench vendor add`, or `workbench vendor unpack` without a
 network). The kernels are built without telemetry. Interrupted, it leaves what is done. The exit code is 1 if a
-selection was wrong or a kernel takes more than 1.5 times as long as its op.
+selection was wrong or a kernel takes more than 1.5 times as long as its op, 2 if nothing was measured.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
     file.keep(held[0], now=True)
     print("\n".join(summary(held[0])))
+    if not held[0].measured:
+        return 2
     return 1 if held[0].wrong or over(held[0]) else 0
 
 

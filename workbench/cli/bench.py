@@ -165,8 +165,8 @@ def bench(
     try:
         with one_thread(), progress(f"{counted(len(shapes), 'batch', 'batches')}", plan.cells) as done:
             found = run_bench(plan, Timers(opened), on_cells=keep)
-    except KeyboardInterrupt:
-        if file is not None and held:
+    except BaseException as error:
+        if file is not None and held and not isinstance(error, UsageError):  # such a one says what the file holds
             file.keep(held[0], now=True)
             complain(f"{output} holds the {counted(len(held[0].cells), 'cell')} of {plan.cells} that are done")
         raise
@@ -247,8 +247,8 @@ def print_bench(found: Bench) -> None:
     )
     plan = found.plan
     say(
-        f"{plan.distribution} scores, {plan.dtype}, seed {plan.seed}; {counted(plan.sampling.samples, 'sample')} a cell "
-        f"after {counted(plan.sampling.warmups, 'warm-up call')}"
+        f"{plan.distribution} scores, {plan.dtype}, seed {plan.seed}; "
+        f"{counted(plan.sampling.samples, 'sample')} a cell after {counted(plan.sampling.warmups, 'warm-up call')}"
     )
     lines((f"{name}: {value}" for name, value in found.about.items() if name != "date"), indent="")
     say("")

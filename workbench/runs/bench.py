@@ -239,10 +239,8 @@ def run_bench(
         for same in by_batch(plan.shapes):
             batch: _Batch | None = None
             for shape in same:
-                made: list[BenchCell]
-                size = shape.rows * shape.width * DTYPES[plan.dtype].itemsize
-                if size > LIMIT:
-                    why = f"{size / GIB:.3g} GiB of scores are more than {LIMIT / GIB:.3g} GiB; take fewer rows"
+                why = _impossible(shape, DTYPES[plan.dtype])
+                if why:
                     made = [BenchCell(shape, l2, one, refused=(why,)) for l2 in plan.l2 for one in plan.contenders]
                 else:
                     batch = batch or _Batch(plan, shape, device)
@@ -250,6 +248,16 @@ def run_bench(
                 cells += made
                 on_cells(Bench(plan, machine, tuple(cells), dict(about)))
     return Bench(plan, machine, tuple(cells), about)
+
+
+def _impossible(shape: Shape, dtype: torch.dtype) -> str:
+    """Why nobody is called on a shape, in words; empty if it can be laid."""
+    if shape.k > shape.width:
+        return f"k is {shape.k}, above the padded width {shape.width}"
+    size = shape.rows * shape.width * dtype.itemsize
+    if size > LIMIT:
+        return f"{size / GIB:.3g} GiB of scores are more than {LIMIT / GIB:.3g} GiB; take fewer rows"
+    return ""
 
 
 class _Batch:

@@ -8,13 +8,16 @@ from itertools import product
 from typing import Literal, get_args
 
 from workbench.capture.format import MAX_WIDTH
+from workbench.engines.named import is_callable_name
 from workbench.engines.timers import TOPK
 from workbench.errors import UsageError
 from workbench.paths.ops import get_op
+from workbench.vendor.release import parse_wheel
 from workbench.words import listed
 
 Lengths = Literal["full", "ragged"]
 Cache = Literal["warm", "cold"]
+ROUTED = ("vendor", "cuda", "model")  # engines that run an op, or the path that it takes
 FULL, RAGGED, BOTH = "full", "ragged", "both"
 KIB = 1024
 LEAST_SHARE = 0.8  # of the longest row, how long a row of a ragged batch is at least
@@ -122,13 +125,17 @@ def contenders(engines: Sequence[str], ops: Sequence[str], releases: Sequence[st
     then the others.
 
     Raises:
-        UsageError: no engine, an op or release that is missing or stands for nothing, or one given twice.
+        UsageError: no engine, one that is not known or given twice, an op or release that is missing or stands for
+            nothing.
     """
     if not engines:
         raise UsageError("no engine is given")
     if len(set(engines)) < len(engines):
         raise UsageError(f"{listed(engines)}: give each engine once")
-    routed = [engine for engine in engines if engine in ("vendor", "cuda", "model")]
+    for engine in engines:
+        if engine not in (*ROUTED, TOPK) and not is_callable_name(engine):
+            raise UsageError(f"unknown engine {engine!r}; known: {', '.join((*ROUTED, TOPK))}, package.module:function")
+    routed = [engine for engine in engines if engine in ROUTED]
     found: list[Contender] = []
     if routed and not ops:
         raise UsageError(f"{listed(routed)} {'needs' if len(routed) == 1 else 'need'} an op; give it (--op)")
@@ -136,6 +143,7 @@ def contenders(engines: Sequence[str], ops: Sequence[str], releases: Sequence[st
         raise UsageError("an op or a release is given, and no engine that runs one: model, cuda or vendor (--engine)")
     packages = {op: get_op(op).package for op in ops}
     for release in releases:
+        parse_wheel(release)
         if release.partition("==")[0] not in packages.values():
             raise UsageError(f"{release}: no op of its package is given; give one (--op)")
     for op, package in packages.items():

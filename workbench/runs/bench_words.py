@@ -34,9 +34,10 @@ def compare_sentence(found: Comparison) -> str:
     timed = [pair.ratio for pair in found.pairs if pair.ratio is not None]
     faster = sum(one.differs and one.of_medians < 1 for one in timed)
     slower = sum(one.differs and one.of_medians > 1 for one in timed)
+    both = "1 cell was" if len(timed) == 1 else f"{len(timed)} cells were"
     said = (
-        f"{len(timed)} cells were measured in both: in the second {slower} took longer, {faster} less time, "
-        f"{len(timed) - slower - faster} are not told apart"
+        f"{both} measured in both: in the second {slower} took longer, {faster} less time, "
+        f"{len(timed) - slower - faster} {'is' if len(timed) - slower - faster == 1 else 'are'} not told apart"
     )
     if found.worse:
         said += f"; {found.worse} {'is' if found.worse == 1 else 'are'} wrong in the second alone"
