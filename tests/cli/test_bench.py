@@ -109,6 +109,8 @@ def test_nothing_measured_gives_2_and_every_reason(cli: Cli, monkeypatch: pytest
         ((*MODEL, "--release", "vllm=0.26.0"), "vllm=0.26.0"),
         (("--boundaries", "--capacity", "99999"), "leave --capacity out"),
         (("-o", "a.csv"), "a benchmark is written as .json"),
+        (("-o", "/dev/full"), "a benchmark is written as .json"),
+        (("-o", ""), "--output is empty"),
         (("-o", "no/a.json"), "its folder does not exist"),
     ],
 )

@@ -20,6 +20,8 @@ from workbench.engines.timing import FIRST_SLEEP, LONGEST_SLEEP, Sampling, measu
 from workbench.engines.vendor.adapters import ADAPTERS
 from workbench.engines.vendor.engine import VendorEngine
 from workbench.paths.catalog import get_path
+from workbench.runs.bench import Plan, Timers, run_bench
+from workbench.runs.bench_grid import contenders, grid
 
 CPU = torch.device("cpu")
 FEW = Sampling(3, 1)
@@ -234,3 +236,17 @@ def test_an_op_that_is_refused_is_not_timed(engine: VendorEngine) -> None:
     answer = timed(engine, "sglang.fast_topk_v2", k=512)
     assert "takes k 2048 only" in answer.refused[0]
     assert answer.times is None
+
+
+@pytest.mark.parametrize(("how", "kind"), [("exact", "exact"), ("lossy", "lossy"), ("leaves slots", "invalid")])
+def test_a_benchmark_of_a_release_in_its_process(behave: Behave, how: str, kind: str) -> None:
+    behave(how)
+    shapes = tuple(grid((2,), (1000,), (512,), "ragged", 1024))
+    who = contenders(("vendor",), ("vllm.persistent_topk",), ("vllm==0.26.0",))
+    timers = Timers(open_vendor=lambda release: vendor_engine(release, device="cpu", call_s=60))
+    (cell,) = run_bench(Plan(shapes, tuple(who), device="h200", sampling=FEW), timers).cells
+    assert cell.verdict is not None, cell
+    assert cell.verdict.kind == kind
+    assert len(cell.times_us) == 3
+    if how == "leaves slots":
+        assert cell.verdict.unwritten == 2 * 2 * 3

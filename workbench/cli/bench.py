@@ -441,14 +441,12 @@ def _planned(
 
 
 def _output(output: str, force: bool) -> BenchFile:
-    from pathlib import Path
-
     from workbench.cli.output import check_output
     from workbench.runs.bench_saved import SUFFIX, BenchFile
 
-    target: Path = check_output(output, force)
-    if target.suffix != SUFFIX:
+    if output and not output.endswith(SUFFIX):
         raise UsageError(f"{output}: a benchmark is written as {SUFFIX}; end its name so")
+    target = check_output(output, force)
     return BenchFile(str(target), overwrite=force, cure=CURE)
 
 
