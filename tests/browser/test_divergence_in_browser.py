@@ -42,7 +42,7 @@ def test_a_clicked_mark_shows_the_point_and_its_rows_can_be_inspected(page: Page
     expect(page.get_by_text("· row 9")).to_be_visible(timeout=SLOW_MS)
     settle(page)
     shown = params(page)
-    assert (shown["capture"], shown["row"], shown["path"]) == ("dumps/runs/b.safetensors", "9", "recorded")
+    assert (shown["capture"], shown["row"], shown["engine"]) == ("dumps/runs/b.safetensors", "9", "recorded")
     page.go_back()
     expect(page.get_by_text("Step 3, layer 0, row 0: order varies")).to_be_visible(timeout=SLOW_MS)
     settle(page)

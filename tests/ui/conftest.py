@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     make_capture(where / "bad-row.safetensors")
     (where / "broken.safetensors").write_bytes(b"these are no tensors")
     save_file(
-        {"attn.logits": torch.randn(2, 3000), "attn.len": torch.tensor([3000, 2500], dtype=torch.int32)},
+        {"attn.x": torch.randn(2, 3000), "attn.len": torch.tensor([3000, 2500], dtype=torch.int32)},
         str(where / "foreign.safetensors"),
     )
     return where

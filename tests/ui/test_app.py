@@ -79,7 +79,7 @@ def test_diff_view_compares_the_model_or_the_recording(app: Open) -> None:
     assert "Arrival order: random, seed 0." in texts(test)
     test = app(view="diff")  # the sentence is about what was recorded
     assert not test.exception
-    assert pick(test, "Path").value == "recorded"  # type: ignore[attr-defined]
+    assert pick(test, "Engine").value == "recorded"  # type: ignore[attr-defined]
     assert "Arrival order" not in texts(test)
     assert f"0 of {K} lost" in texts(test)
     assert "The recorded selection" in texts(test)
@@ -140,7 +140,7 @@ def test_a_foreign_file_asks_for_its_tensors(app: Open) -> None:
     test = app(capture="dumps/foreign.safetensors")
     assert not test.exception
     assert "Name the tensor that holds its scores" in texts(test)
-    pick(test, "Scores").set_value("attn.logits").run()  # type: ignore[attr-defined]
+    pick(test, "Scores").set_value("attn.x").run()  # type: ignore[attr-defined]
     pick(test, "Lengths").set_value("attn.len").run()  # type: ignore[attr-defined]
     assert "The capture does not say k" in texts(test)
     assert list(test.sidebar.dataframe[0].value["length"]) == [3000, 2500]
@@ -148,7 +148,7 @@ def test_a_foreign_file_asks_for_its_tensors(app: Open) -> None:
     assert not test.exception
     assert not test.error
     assert "paths that take this row" in texts(test)
-    assert (param(test, "scores"), param(test, "lengths"), param(test, "k")) == ("attn.logits", "attn.len", "512")
+    assert (param(test, "scores"), param(test, "lengths"), param(test, "k")) == ("attn.x", "attn.len", "512")
 
 
 def test_tensors_that_do_not_fit_are_a_message(app: Open) -> None:

@@ -133,7 +133,7 @@ def test_each_fault_is_said_counted_listed_and_shown_in_full(page: Open, name: s
     assert links(test) == [
         (
             f"Inspect {side}: row 7 of dumps/{file}.safetensors",
-            f"capture=dumps%2F{file}.safetensors&row=7&view=diff&path=recorded",
+            f"capture=dumps%2F{file}.safetensors&row=7&view=diff&engine=recorded",
         )
         for side, file in (("a", "a"), ("b", name))
     ]

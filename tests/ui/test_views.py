@@ -14,7 +14,6 @@ from workbench.capture import Call, Row, write_capture
 from workbench.runs.inspect import inspect_row
 from workbench.ui.common import default_path
 from workbench.ui.diff_view import _width
-from workbench.ui.view import RECORDED
 
 Open = Callable[..., AppTest]
 ROUTED = {"op": "vllm.persistent_topk", "release": "vllm==0.26.0", "device": "h200"}
@@ -39,7 +38,6 @@ def shown_path(test: AppTest) -> object:
 def test_a_view_opens_on_what_the_sentence_is_about() -> None:
     routed = inspect_row(row(9000, recorded=True, **ROUTED))
     assert routed.reached == "vllm.histogram_256"
-    assert default_path(routed, ["vllm.filtered", "vllm.histogram_256", RECORDED]) == RECORDED
     assert default_path(routed, ["vllm.filtered", "vllm.histogram_256"]) == "vllm.histogram_256"
     free = inspect_row(row(9000))
     assert free.headline is not None
@@ -55,16 +53,12 @@ def test_else_on_a_path_that_takes_the_row() -> None:
     assert default_path(found, refused) == refused[0]
 
 
-@pytest.mark.parametrize(
-    ("view", "path"), [("bins", "vllm.radix"), ("bins", "recorded"), ("diff", "flashinfer.ragged")]
-)
+@pytest.mark.parametrize(("view", "path"), [("bins", "vllm.radix"), ("diff", "flashinfer.ragged")])
 def test_a_path_that_the_view_does_not_offer_is_said(app: Open, view: str, path: str) -> None:
     test = app(view=view, path=path)
     assert not test.exception
-    named = "the recorded selection" if path == "recorded" else path
-    assert f"The path chosen is {named}, which has no" in texts(test) or f"{named}, which no model runs" in texts(test)
-    instead = shown_path(test)
-    assert f"shown is {'the recorded selection' if instead == 'recorded' else instead} instead" in texts(test)
+    assert f"The path chosen is {path}, which has no" in texts(test) or f"{path}, which no model runs" in texts(test)
+    assert f"shown is {shown_path(test)} instead" in texts(test)
 
 
 def test_the_reached_path_without_bins_and_a_refusal_are_both_said(app: Open, folder: Path) -> None:

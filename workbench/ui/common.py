@@ -10,9 +10,7 @@ import streamlit as st
 from workbench.figures import palette
 from workbench.figures.words import value
 from workbench.runs.inspect import Inspection, damage
-from workbench.runs.report import Result
 from workbench.ui import state
-from workbench.ui.view import RECORDED
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
 PLOT = {"displayModeBar": False, "scrollZoom": False}
@@ -42,24 +40,17 @@ def default_path(found: Inspection, options: Sequence[str]) -> str:
     reached path, the judged that fares worst, one that takes the row, the first."""
     ran = [one for one in sorted(found.every, key=damage, reverse=True) if one.line.refused is None]
     head = found.headline
-    wanted = _names(head) if head is not None and head.line.refused is None else []
-    wanted += [found.reached, *(name for one in ran for name in _names(one))]
+    wanted = [head.line.path] if head is not None and head.line.refused is None else []
+    wanted += [found.reached, *(one.line.path for one in ran)]
     wanted += [risk.path for risk in found.census if not risk.refused]
     return next((name for name in wanted if name is not None and name in options), options[0])
-
-
-def _names(result: Result) -> list[str | None]:
-    """What a view may offer for a result; a recording also stands for the path that it was made on."""
-    return [RECORDED, result.line.path] if result.line.engine == "recorded" else [result.line.path]
 
 
 def say_instead(options: Sequence[str], path: str, lacks: str) -> None:
     """Say that the path of the link is not what is shown. ``lacks``: why the view does not offer it."""
     chosen = state.current().path
     if chosen is not None and chosen not in options:
-        name = "the recorded selection" if chosen == RECORDED else chosen
-        shown = "the recorded selection" if path == RECORDED else path
-        st.caption(state.plain(f"The path chosen is {name}, {lacks}; shown is {shown} instead."))
+        st.caption(state.plain(f"The path chosen is {chosen}, {lacks}; shown is {path} instead."))
 
 
 def pick_path(found: Inspection, options: Sequence[str], key: str, told: Callable[[str], str] = lambda _: "") -> str:
@@ -70,8 +61,6 @@ def pick_path(found: Inspection, options: Sequence[str], key: str, told: Callabl
     refused = {risk.path for risk in found.census if risk.refused}
 
     def label(name: str) -> str:
-        if name == RECORDED:
-            return "recorded selection"
         also = "reached" if name == found.reached else "refused" if name in refused else told(name)
         return f"{name} · {also}" if also else name
 

@@ -8,17 +8,20 @@ from pathlib import PurePosixPath
 import streamlit as st
 
 from workbench.errors import WorkbenchError
+from workbench.figures import palette
 from workbench.figures.diff import KEPT, LEFT_OUT, LOST, Comparison, Side, compare, diff_figure
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
+from workbench.runs.called import called_sentence
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.sentence import finding, result_sentence
 from workbench.ui import state
 from workbench.ui.common import PLOT, Slots, error_box, pick_path, say_instead, score_texts
+from workbench.ui.engines import answer, called_name, pick_engine, why_not
 from workbench.ui.library import Entry
 from workbench.ui.loading import result
-from workbench.ui.view import RECORDED
+from workbench.ui.view import CUDA, MODEL, RECORDED, VENDOR
 
 MODELLED = [path.name for path in PATHS if any(variant.modelled for variant in path.variants)]
 SHOWN = 200
@@ -30,29 +33,68 @@ def show_diff(entry: Entry, found: Inspection, number: int, key: str, slots: Slo
 
     ``key`` names what is inspected.
     """
-    options = MODELLED if found.recorded is None else [RECORDED, *MODELLED]
     left, right = slots
-    with left:
-        path = pick_path(found, options, f"diff-path:{key}")
-    say_instead(
-        options, path, "which has no selection here" if state.current().path == RECORDED else "which no model runs"
-    )
+    with right:
+        engine = pick_engine(found, f"engine:{key}")
+    told, beside = st.columns([9.1, 2])
+    path = None
+    if engine in (MODEL, CUDA):
+        path = _path(found, key, left)
+    why = why_not(engine, found, path)
+    if not why and engine in (CUDA, VENDOR):
+        with told:
+            called = answer(entry, found, number, engine, path, f"{engine}:{path}:{key}")
+        if called is None:
+            _name_op(found, engine, key, left)
+            return
+        why = called.why_none
+        if not why:
+            _name_op(found, engine, key, left)
+            with told:
+                st.markdown(state.plain(result_sentence(called.worst)))
+                st.caption(state.plain(called_sentence(called, called_name(found, engine, path))))
+                if called.worst.line.note:
+                    st.caption(state.plain(f"Note: {called.worst.line.note}."))
+            _show(called.worst, found, number, entry, f"{key}:{engine}:{path}", None)
+            return
+    if why:
+        with told:
+            st.info(state.plain(f"The {engine} engine gives no selection: {why}. The model answers instead."))
+        engine, path = MODEL, path or _path(found, key, left)
+    _name_op(found, engine, key, left)
     seed = state.current().seed or 0
-    if path != RECORDED:
-        with right:
+    if engine == MODEL:
+        with beside:
             seed = _pick_seed(key, seed)
     try:
-        made = result(entry, state.current(), number, path, seed, found)
+        made = result(entry, state.current(), number, path, seed, found) if path is not None else found.recorded
     except WorkbenchError as error:
         error_box(error)
         return
-    sentence = result_sentence(made)
-    if not finding(found).startswith(sentence):  # else it stands above already
-        st.markdown(state.plain(sentence))
-    if path != RECORDED and made.selection is not None:
-        st.caption(f"Arrival order: random, seed {seed}.")
+    assert made is not None
+    with told:
+        sentence = result_sentence(made)
+        if not finding(found).startswith(sentence):  # else it stands above already
+            st.markdown(state.plain(sentence))
+        if path is not None and made.selection is not None:
+            st.caption(f"Arrival order: random, seed {seed}.")
     if made.selection is not None and made.verdict is not None:
-        _show(made, found, number, entry, f"{key}:{path}:{seed}", None if path == RECORDED else seed)
+        _show(made, found, number, entry, f"{key}:{path}:{seed}", seed if path is not None else None)
+
+
+def _path(found: Inspection, key: str, slot: st.delta_generator.DeltaGenerator) -> str:
+    with slot:
+        path = pick_path(found, MODELLED, f"diff-path:{key}")
+    say_instead(MODELLED, path, "which no model runs")
+    return path
+
+
+def _name_op(found: Inspection, engine: str, key: str, slot: st.delta_generator.DeltaGenerator) -> None:
+    """In the place of the path, what an engine stands for that runs no path of its own."""
+    if engine not in (RECORDED, VENDOR):
+        return
+    title = f"Op of {found.case.release}" if engine == VENDOR else "Op"
+    slot.selectbox(title, [found.case.op or palette.UNKNOWN], key=f"diff-op:{key}", disabled=True)
 
 
 def _pick_seed(key: str, seed: int) -> int:
@@ -123,7 +165,9 @@ def _width(texts: Iterable[str]) -> int:
 def _download(comparison: Comparison, made: Result, number: int, entry: Entry, key: str, seed: int | None) -> None:
     line = made.line
     stem = PurePosixPath(entry.key).name.removesuffix(".safetensors")
-    parts = [stem, f"row{number}", RECORDED if seed is None else f"{line.path}-{line.variant}", f"k{line.k}"]
+    what = [f"{line.path}-{line.variant}"] if line.path and line.engine != RECORDED else []
+    named = [line.engine] if line.engine != MODEL else []
+    parts = [stem, f"row{number}", *named, *what, f"k{line.k}"]
     if seed is not None:
         parts.append(f"seed{seed}")
     origin = {"engine": line.engine, "path": line.path, "variant": line.variant, "k": line.k, "seed": seed}

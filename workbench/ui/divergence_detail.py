@@ -81,7 +81,7 @@ def _links(one: Comparison, point: Point, looked: Looked, digests: Mapping[str, 
                 continue
             params = {"capture": stored.file, "digest": digests[stored.file], "row": f"{stored.row}", "view": "diff"}
             if recorded:
-                params["path"] = RECORDED
+                params["engine"] = RECORDED
             if k is not None:
                 params["k"] = f"{k}"
             st.page_link(

@@ -101,8 +101,8 @@ def _look(one: Comparison, number: int) -> Looked:
 
 
 def offers() -> dict[str, Offer]:
-    """Every file on offer, and every folder that holds several, by their keys."""
-    entries = (*library().entries, *state.uploads().entries.values())
+    """Every file on offer, and every folder that holds several, by their keys; no dump that is a folder."""
+    entries = [one for one in (*library().entries, *state.uploads().entries.values()) if not one.folder]
     found = {entry.key: Offer(entry.key, (entry,)) for entry in entries}
     for folder, files in _folders(entries).items():
         if len(files) > 1:

@@ -1,24 +1,23 @@
-"""The capture files that the app offers: samples, what lies below the folders given at start, and uploads."""
+"""The captures and dumps that the app offers: samples, what lies below the folders given at start, and uploads."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workbench.capture.format import METADATA_KEY
-from workbench.capture.source import Source
 from workbench.capture.values import brief, shown
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
 from workbench.runs.matrix_saved import FORMAT as MATRIX_FORMAT
 from workbench.runs.matrix_saved import SUFFIX as MATRIX_SUFFIX
+from workbench.ui.dumps import DUMPS, SUFFIXES, recognised
 
-SUFFIXES = (".safetensors", ".safetensors.index.json")
 DEFAULT_SAMPLE = "samples/smollm2-lm-head.safetensors"
 UPLOADS, SAMPLES = "upload", "samples"
 MOST_FILES = 2000
@@ -27,16 +26,18 @@ _SHARD = re.compile(r"-\d{5}-of-\d{5}\.safetensors$")
 
 @dataclass(frozen=True)
 class Entry:
-    """One capture file on offer.
+    """One capture on offer, or a dump of another tool, a file or a folder.
 
     Attributes:
         key: its relative name, as links carry it: ``samples/…``, ``<folder given>/…`` or ``upload/…``.
-        path: where it is. stamp: size and time of change, so that a file that changes is opened anew.
+        path: where it is. stamp: size and time of change, so that a file that changes is opened anew; of a folder, of
+            the names in it. folder: whether it is one.
     """
 
     key: str
     path: Path
     stamp: tuple[int, int]
+    folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def list_captures(arguments: Sequence[str]) -> Library:
         path = Path(argument)
         label = _label(path, labels)
         if path.is_dir():
-            found, more = _below(path, label, SUFFIXES)
+            found, more = _below(path, label)
             entries += found
             notes += [f"{label}: only the first {MOST_FILES} capture files are listed"] if more else []
             notes += [] if found else [f"{label}: no capture files below this folder"]
@@ -84,7 +85,7 @@ def list_captures(arguments: Sequence[str]) -> Library:
             notes.append(f"{shown(argument)}: no such file or folder")
     given = bool(entries)
     try:
-        entries += _below(samples_dir(), SAMPLES, SUFFIXES)[0]
+        entries += _below(samples_dir(), SAMPLES)[0]
     except FileNotFoundError as error:
         notes.append(str(error))
     return Library(tuple(entries), tuple(notes), given)
@@ -106,7 +107,7 @@ def list_matrices(arguments: Sequence[str]) -> tuple[Entry, ...]:
     for argument in arguments:
         path = Path(argument)
         label = _label(path, labels)
-        found = _below(path, label, (MATRIX_SUFFIX,))[0] if path.is_dir() else _entry(label, path)
+        found = _below(path, label, MATRIX_SUFFIX)[0] if path.is_dir() else _entry(label, path)
         entries += [entry for entry in found if is_matrix(entry.path)]
     return tuple(entries)
 
@@ -122,24 +123,29 @@ def is_matrix(path: Path) -> bool:
         return False
 
 
-def _below(folder: Path, label: str, suffixes: tuple[str, ...]) -> tuple[list[Entry], bool]:
-    """Files below a folder, in order of their names; links that leave the folder are passed over."""
+def _below(folder: Path, label: str, suffix: str | None = None) -> tuple[list[Entry], bool]:
+    """Captures and dumps below a folder, or files of one suffix, in order of their names; links that leave the folder
+    are passed over."""
     root = os.path.realpath(folder)
     found: list[Entry] = []
     for parent, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        sets = [name for name in files if name.endswith(SUFFIXES[1])]
-        for name in sorted(files):
-            if not name.endswith(suffixes) or name.startswith("."):
-                continue
-            if sets and _SHARD.search(name):
-                continue  # opened through its index
-            path = Path(parent, name)
+        visible = sorted(name for name in files if not name.startswith("."))
+        if suffix is None:
+            whole, visible = recognised(Path(parent), folders, visible)
+        else:
+            whole, visible = False, [name for name in visible if name.endswith(suffix)]
+        sets = [name for name in visible if name.endswith(SUFFIXES[1])]
+        paths = [Path(parent)] if whole else []
+        # shards are opened through their index
+        paths += [Path(parent, name) for name in sorted(visible) if not (sets and _SHARD.search(name))]
+        for path in paths:
             if not _is_inside(path, root):
                 continue
             if len(found) == MOST_FILES:
                 return found, True
-            found += _entry(f"{label}/{shown(path.relative_to(root))}", path)
+            below = path.relative_to(root)
+            found += _entry(f"{label}/{shown(below)}" if below.parts else label, path, len(files))
     return found, False
 
 
@@ -147,27 +153,14 @@ def _is_inside(path: Path, root: str) -> bool:
     return os.path.commonpath([root, os.path.realpath(path)]) == root
 
 
-def _entry(key: str, path: Path) -> list[Entry]:
+def _entry(key: str, path: Path, files: int = 0) -> list[Entry]:
+    """One entry, none where nothing is there. ``files``: in the folder, where it is one."""
     try:
         status = path.stat()
     except OSError:  # gone meanwhile, or a link to nowhere
         return []
-    return [Entry(key, path, (status.st_size, status.st_mtime_ns))]
-
-
-def is_foreign(path: Path) -> bool:
-    """Whether a file is safetensors but no capture of the workbench, so that its tensors must be named.
-
-    Raises:
-        CaptureError: it is damaged.
-    """
-    if path.name.endswith(SUFFIXES[1]):
-        return True
-    source = Source(path)
-    try:
-        return METADATA_KEY not in source.header.metadata
-    finally:
-        source.close()
+    folder = stat.S_ISDIR(status.st_mode)
+    return [Entry(key, path, (files if folder else status.st_size, status.st_mtime_ns), folder)]
 
 
 class Uploads:
@@ -199,8 +192,9 @@ class Uploads:
 def _file_name(name: str) -> str:
     base = re.split(r"[/\\]", name)[-1]
     kept = "".join(c for c in base if c.isprintable()).lstrip(".")
-    stem = kept.removesuffix(SUFFIXES[0])[:80] or "capture"
-    return stem + SUFFIXES[0]
+    suffix = next((one for one in (*DUMPS, SUFFIXES[0]) if kept.endswith(one)), "")
+    stem = kept.removesuffix(suffix)[:80] or "capture"
+    return stem + (suffix or SUFFIXES[0])
 
 
 def local(error: CaptureError, entry: Entry) -> CaptureError:

@@ -12,9 +12,10 @@ from workbench.errors import CaptureError, WorkbenchError
 from workbench.figures import palette
 from workbench.runs.inspect import Inspection, inspect_row
 from workbench.runs.report import Result
-from workbench.runs.run import run_case
-from workbench.ui.library import Entry, Library, is_foreign, list_captures, local
-from workbench.ui.view import RECORDED, View
+from workbench.runs.run import STOCK, run_case
+from workbench.ui.dumps import is_capture
+from workbench.ui.library import Entry, Library, list_captures, local
+from workbench.ui.view import View
 
 CHECKED = 200  # files that are looked into when they are listed; others when they are chosen
 OPENED, INSPECTED, LISTS = 16, 6, 8
@@ -66,7 +67,7 @@ class Look:
     """A file looked into without reading a score.
 
     Attributes:
-        fault: why it cannot be opened; empty if it can, or is foreign.
+        fault: why it cannot be opened; empty if it can, or is a dump.
         ready: whether it opens as a capture that says k, so that its first row can be inspected at once.
         run: what runs of one prompt have in common, model, first step and first layer; ``None`` where it is no run by
             itself: no selection is recorded, it says no step, or it is one rank of several.
@@ -80,7 +81,7 @@ class Look:
 @st.cache_data(max_entries=4 * CHECKED, show_spinner=False)
 def _look(path: str, stamp: tuple[int, int], _entry: Entry) -> Look:
     try:
-        if is_foreign(_entry.path):
+        if _entry.folder or not is_capture(_entry.path):
             return Look()
         with open_capture(_entry.path) as capture:
             if not len(capture):
@@ -199,12 +200,15 @@ def _result(identity: tuple[object, ...], number: int, path: str, seed: int, _fo
     for made in _found.results:
         if made.line.path == path and seed == 0:
             return made
-    if path == RECORDED:
-        return run_case(case, engine="recorded")[0]
-    variant = case.route.variant if case.route is not None and case.route.path == path else None
-    return run_case(case, paths=path, variants=variant or "stock", seed=seed)[0]
+    return run_case(case, paths=path, variants=variant_of(_found, path), seed=seed)[0]
+
+
+def variant_of(found: Inspection, path: str) -> str:
+    """The variant of a path to run: the release's own on the path that the op takes, else ``stock``."""
+    taken = found.route
+    return (taken.variant if taken is not None and taken.path == path else None) or STOCK
 
 
 def result(entry: Entry, view: View, number: int, path: str, seed: int, found: Inspection) -> Result:
-    """What one path, or the recording, selects on an inspected row; on the reached path the release's own variant."""
+    """What the model of a path selects on an inspected row; on the reached path in the release's own variant."""
     return _result(_identity(entry, view), number, path, seed, found)

@@ -12,7 +12,8 @@ from workbench.errors import CaptureError
 from workbench.figures.words import count
 from workbench.ui import state
 from workbench.ui.common import error_box
-from workbench.ui.library import UPLOADS, Entry, is_foreign, local, same_name
+from workbench.ui.dumps import DUMPS, SUFFIXES, is_capture
+from workbench.ui.library import UPLOADS, Entry, local, same_name
 from workbench.ui.loading import CHECKED, Opened, library, look, opened, short_digest
 from workbench.ui.view import View, brief
 from workbench.words import listed
@@ -110,7 +111,10 @@ def check_digest(found: Opened) -> None:
 def _upload() -> None:
     with st.popover("Open a file…", width="stretch"):
         st.file_uploader(
-            "A .safetensors file, kept for this session only", type=["safetensors"], key="upload", on_change=_take
+            "A capture or a dump, kept for this session only",
+            type=[suffix.removeprefix(".") for suffix in (SUFFIXES[0], *DUMPS)],
+            key="upload",
+            on_change=_take,
         )
         st.caption("Large files: give their folder at start instead, as in `workbench app FOLDER`.")
     problem = st.session_state.pop("upload-problem", None)
@@ -129,30 +133,42 @@ def _take() -> None:
 
 
 def pick_tensors(entry: Entry) -> bool:
-    """For a foreign file, the choice of its tensors; whether its scores are named.
+    """For a dump, the choice of its tensors; whether its scores are found by name, or named.
 
     Raises:
-        CaptureError: the file is damaged, or holds no scores.
+        CaptureError: it is damaged, or holds no scores.
     """
     view = state.current()
     try:
-        if not is_foreign(entry.path) and view.scores is None:
+        if view.scores is None and is_capture(entry.path):
             return True
+        why = _why_unnamed(entry, view) if view.scores is None else ""
         tensors = list_tensors(entry.path)
     except CaptureError as error:
         raise local(error, entry) from None
-    if view.scores is None and not any(_fits(*tensor[1:], _FLOATS) for tensor in tensors):
+    if why and not any(_fits(*tensor[1:], _FLOATS) for tensor in tensors):
         raise CaptureError(_no_scores(tensors), file=entry.key)
-    with st.expander("Tensors of this file", expanded=view.scores is None, icon=":material/table:"):
-        if view.scores is None:
-            st.markdown("This file is not a workbench capture. Name the tensor that holds its scores.")
+    with st.expander("Tensors of this file", expanded=bool(why), icon=":material/table:"):
+        if why:
+            st.markdown(state.plain(f"{why[0].upper()}{why[1:]}. Name the tensor that holds its scores."))
+        elif view.scores is None:
+            st.markdown("Its tensors were found by their names; name others to read it in another way.")
         labels = {name: f"{name} · {dtype} {list(shape)}" for name, dtype, shape in tensors}
         for column, (role, (title, about)) in zip(st.columns(4), _ROLES.items(), strict=True):
             kinds = _FLOATS if role == "scores" else _WHOLES
             names = [name for name, dtype, shape in tensors if _fits(dtype, shape, kinds)]
             with column:
                 _tensor(role, title, about, names, labels, entry)
-    return state.current().scores is not None
+    return state.current().scores is not None or not why
+
+
+def _why_unnamed(entry: Entry, view: View) -> str:
+    """Why the tensors of a dump are not found by their names, as short as it can be said; empty if they are."""
+    try:
+        opened(entry, view)
+    except CaptureError as error:
+        return error.reason.split("; ")[0].removesuffix(".")
+    return ""
 
 
 def _fits(dtype: str, shape: tuple[int, ...], kinds: tuple[str, ...]) -> bool:

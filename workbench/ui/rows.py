@@ -107,19 +107,19 @@ def inspect_all(entry: Entry, view: View, rows: int, key: str) -> None:
     if rows > MOST:
         st.caption(f"An order by damage over the whole capture is made of up to {count(MOST)} rows.")
         return
-    place = st.empty()
-    with place:
-        pressed = st.button(
+    asked = f"all-asked:{key}"
+    if not st.session_state.pop(asked, False):
+        st.button(
             f"Inspect all {count(rows)} rows",
             key=f"all:{key}",
             width="stretch",
             help=f"then listed by damage over the whole capture; {count(done)} are inspected",
+            on_click=lambda: st.session_state.update({asked: True}),
         )
-    if not pressed:
         return
-    with place.container():  # any press of a widget ends this run; this one says so
-        st.button("Stop", key=f"stop:{key}", width="stretch", icon=":material/stop_circle:")
-        bar = st.empty()
+    # Any press of a widget ends this run; this one says so. The key is the other's: it takes its place on the page.
+    st.button("Stop", key=f"all:{key}", width="stretch", icon=":material/stop_circle:")
+    bar = st.empty()
     fill(entry, view, range(rows), bar)
     st.session_state[f"page-kept:{key}:{DAMAGE}"] = 1
     st.rerun()

@@ -17,7 +17,7 @@ from workbench.paths.routing import get_op
 from workbench.words import few
 
 VIEWS = {"bins": "Bins", "capacity": "Capacity", "diff": "Value diff", "export": "Shrink and export"}
-RECORDED = "recorded"
+MODEL, RECORDED, CUDA, VENDOR = ENGINES = ("model", "recorded", "cuda", "vendor")
 RADII = (8, 24, 64, MAX_RADIUS)
 VARIANTS = tuple(dict.fromkeys(variant.name for path in PATHS for variant in path.variants))
 _LONGEST = 1000
@@ -33,8 +33,9 @@ class View:
         capture: relative name. digest: of its content, the first 16 hexadecimal digits.
         scores, lengths, starts, indices: tensors of a foreign file.
         row, k, op, release, device: what is inspected and in which circumstances.
-        view: one of ``VIEWS``. path: a path, or ``recorded``. bin: a coarse bin. around: bins to either side.
-        seed: of the arrival order. variant: of the path that is shrunk on and exported. style: of the export.
+        view: one of ``VIEWS``. engine: one of ``ENGINES``. path: a path.
+        bin: a coarse bin. around: bins to either side. seed: of the arrival order.
+        variant: of the path that is shrunk on and exported. style: of the export.
     """
 
     capture: str | None = None
@@ -49,6 +50,7 @@ class View:
     release: str | None = None
     device: str | None = None
     view: str | None = None
+    engine: str | None = None
     path: str | None = None
     bin: int | None = None
     around: int | None = None
@@ -126,7 +128,8 @@ _READ: dict[str, Callable[[str], Any]] = {
     "release": _known(parse_release),
     "device": lambda text: get_device(text).name,
     "view": _one_of(VIEWS),
-    "path": lambda text: text if text == RECORDED else get_path(text).name,
+    "engine": _one_of(ENGINES),
+    "path": lambda text: get_path(text).name,
     "bin": _whole(0, 65535),
     "around": _one_of(RADII),
     "seed": _whole(0, 2**31 - 1),
@@ -143,6 +146,8 @@ def from_params(params: Mapping[str, str]) -> tuple[View, list[str]]:
         The view, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
     view, problems = View(), []
+    if params.get("path") == RECORDED:  # as links of earlier versions say it
+        params = {**{name: text for name, text in params.items() if name != "path"}, "engine": RECORDED}
     for name, text in params.items():
         if name not in _READ:
             continue
