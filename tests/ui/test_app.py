@@ -69,7 +69,7 @@ def test_capacity_view_marks_the_reached_path(app: Open) -> None:
     test = app(view="capacity")
     assert not test.exception
     assert "The op sends it to **vllm.histogram_256**" in texts(test)
-    table = next(one.value for one in test.main.dataframe if "p_clean" in one.value)
+    table = next(one.value for one in test.main.dataframe if "why" in one.value)
     assert "length 9000 is above 8192" in dict(zip(table["path"], table["why"], strict=True))["vllm.histogram_2048"]
 
 

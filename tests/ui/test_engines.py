@@ -20,7 +20,7 @@ from workbench.ui import engines
 from workbench.ui.view import from_params
 
 Open = Callable[..., AppTest]
-STAYS = "The model answers instead."
+STAYS = "The model answers, for the {} engine gives no selection here:"
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_without_a_recording_the_model_answers(app: Open, folder: Path) -> None:
     write_capture(folder / "plain.safetensors", [Row(torch.randn(9000), 9000, call=call_)])
     test = app(capture="dumps/plain.safetensors", view="diff", engine="recorded")
     assert not test.exception
-    assert f"the capture holds no recorded selection of this row. {STAYS}" in texts(test)
+    assert STAYS.format("recorded") + "\n\n- the capture holds no recorded selection of this row" in texts(test)
     assert "Arrival order: random, seed 0." in texts(test)
     assert param(test, "engine") == "recorded"
 
@@ -82,19 +82,18 @@ def test_entries_of_a_page_table_are_turned_back_or_told(app: Open, folder: Path
         write_capture(folder / f"{name}.safetensors", [row])
     test = app(capture="dumps/known.safetensors", view="diff", engine="recorded")
     assert "0 of 64 lost" in texts(test)
-    assert STAYS not in texts(test)
+    assert "The model answers" not in texts(test)
     test = app(capture="dumps/unknown.safetensors", view="diff", engine="recorded")
     assert not test.exception
     assert "entries of a page table that the capture does not hold" in texts(test)
-    assert STAYS in texts(test)
+    assert STAYS.format("recorded") in texts(test)
 
 
 def test_without_a_gpu_kernels_say_so_and_the_model_answers(app: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     test = app(view="diff", engine="cuda", path="vllm.histogram_256")
     assert not test.exception
-    assert "The cuda engine gives no selection: no CUDA device is visible to torch" in texts(test)
-    assert STAYS in texts(test)
+    assert STAYS.format("cuda") + "\n\n- no CUDA device is visible to torch" in texts(test)
     assert "--engine" not in texts(test)
     assert call(test) is None
     assert "Arrival order: random, seed 0." in texts(test)
@@ -106,10 +105,10 @@ def test_without_the_release_the_cure_is_told_and_the_model_answers(app: Open, m
     assert not test.exception
     assert "fetch them: workbench vendor add vllm==0.26.0" in texts(test)
     assert "no CUDA device is visible to torch" in texts(test)
-    assert STAYS in texts(test)
+    assert STAYS.format("vendor") in texts(test)
     assert call(test) is None
     test = app(view="diff", engine="vendor", capture="samples/smollm2-lm-head.safetensors")
-    assert "the op is not known: choose it above; the release is not known: choose it above" in texts(test)
+    assert "- the op is not known: choose it above\n- the release is not known: choose it above" in texts(test)
 
 
 def test_a_released_op_is_called_when_asked_and_once(app: Open, released: Releases) -> None:
@@ -148,12 +147,12 @@ def test_calls_that_give_nothing_say_why_and_may_be_made_again(
     test = app(view="diff", engine="vendor", row="2")
     call(test).click().run()  # type: ignore[union-attr]
     assert not test.exception
-    assert f"The vendor engine gives no selection: {words}. {STAYS}" in texts(test)
+    assert f"{STAYS.format('vendor')}\n\n- {words}" in texts(test)
     assert call(test).label.endswith(" again")  # type: ignore[union-attr]
     released.does["0.26.0"] = clean
     call(test).click().run()  # type: ignore[union-attr]
     assert "none lost winners" in texts(test)
-    assert STAYS not in texts(test)
+    assert "The model answers" not in texts(test)
 
 
 def test_an_engine_that_cannot_be_opened_is_a_message(app: Open, released: Releases) -> None:
@@ -175,11 +174,11 @@ def test_a_kernel_is_called_on_the_path_that_is_chosen(app: Open, monkeypatch: p
         )
         return engines.Called(Result(line), 0)
 
-    monkeypatch.setattr(engines, "_why_not_kernel", lambda *_: "")
+    monkeypatch.setattr(engines, "_why_not_kernel", lambda *_: [])
     monkeypatch.setattr(engines, "call_kernel", kernel)
     test = app(view="diff", engine="cuda", path="vllm.filtered")
     assert call(test).label == "Call the kernel of vllm.filtered (stock)"  # type: ignore[union-attr]
     assert asked == []
     call(test).click().run()  # type: ignore[union-attr]
     assert asked == [("vllm.filtered", "stock")]
-    assert f"The cuda engine gives no selection: the device is too small. {STAYS}" in texts(test)
+    assert f"{STAYS.format('cuda')}\n\n- the device is too small" in texts(test)

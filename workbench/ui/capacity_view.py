@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pandas as pd
 import streamlit as st
 
+from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure, in_order
 from workbench.figures.tables import census_table, outlook_texts
+from workbench.figures.words import plural
 from workbench.runs.inspect import Inspection
 from workbench.ui import state
 from workbench.ui.common import PLOT
+
+_PATH = 190  # pixels of the column of paths
 
 
 def show_capacity(found: Inspection, key: str) -> None:
@@ -28,27 +35,51 @@ def show_capacity(found: Inspection, key: str) -> None:
     else:
         text += f" Which one it would reach is unknown: {state.plain(found.case.unrouted)}."
     if 0 < len(taken) < len(risks):
-        text += f" The {len(risks) - len(taken)} that refuse it are in the table only."
+        text += f" The {len(risks) - len(taken)} that refuse it are listed below."
     st.markdown(text)
     st.plotly_chart(capacity_figure(taken or risks, found.reached), key=f"capacity:{key}", theme=None, config=PLOT)
-    table = census_table(risks, found.reached)
+    _risks(taken, found.reached)
+    _refused([risk for risk in risks if risk.refused])
+
+
+def _refused(risks: Sequence[Risk]) -> None:
+    """The paths that do not take the row, and why."""
+    if not risks:
+        return
+    st.markdown(f"**Refused by {plural(len(risks), 'path')}**")
+    st.dataframe(
+        pd.DataFrame([(risk.path, "; ".join(risk.refused)) for risk in risks], columns=["path", "why"]),
+        hide_index=True,
+        height="content",
+        column_config={"path": st.column_config.TextColumn(width=_PATH)},
+    )
+
+
+def _risks(risks: Sequence[Risk], reached: str | None) -> None:
+    """The numbers of the paths that take the row; what must be said of some of them beneath."""
+    if not risks:
+        return
+    table = census_table(risks, reached)
     table["risk"] = [[level] for level in table["risk"]]
     texts = [outlook_texts(risk) for risk in risks]
     for name, column in zip(("p_clean", "expected", "span"), zip(*texts, strict=True), strict=True):
         table[name] = column
     text_column = st.column_config.TextColumn
     st.dataframe(
-        table.drop(columns=["least", "most", "reached"]),
+        table.drop(columns=["least", "most", "reached", "why"]),
         hide_index=True,
         height="content",
         placeholder="–",
-        column_order=["path", "risk", "p_clean", "expected", "span", "bin", "above", "need", "why"],
+        column_order=["path", "risk", "p_clean", "expected", "span", "bin", "above", "need"],
         column_config={
+            "path": text_column(width=_PATH),
             "risk": st.column_config.MultiselectColumn(options=list(palette.RISKS), color=list(palette.RISKS.values())),
             **{name: st.column_config.NumberColumn(format="localized", width=62) for name in ("bin", "above", "need")},
             "p_clean": text_column("p clean", alignment="right", width=70),
             "expected": text_column("mean lost", alignment="right", width=78),
             "span": text_column("least – most", alignment="right", width=100),
-            "why": text_column("why", width="large"),
         },
     )
+    for path, why in zip(table["path"], table["why"], strict=True):
+        if why:
+            st.caption(state.plain(f"{path}: {why}"))

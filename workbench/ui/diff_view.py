@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
+import pandas as pd
 import streamlit as st
 
 from workbench.errors import WorkbenchError
@@ -12,7 +13,7 @@ from workbench.figures import palette
 from workbench.figures.diff import KEPT, LEFT_OUT, LOST, Comparison, Side, compare, diff_figure
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
-from workbench.runs.called import called_sentence
+from workbench.runs.called import Called, called_sentence
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.sentence import finding, result_sentence
@@ -37,31 +38,28 @@ def show_diff(entry: Entry, found: Inspection, number: int, key: str, slots: Slo
     with right:
         engine = pick_engine(found, f"engine:{key}")
     told, beside = st.columns([9.1, 2])
-    path = None
-    if engine in (MODEL, CUDA):
-        path = _path(found, key, left)
+    place = left.empty()
+    path = _path(found, key, place) if engine in (MODEL, CUDA) else None
     why = why_not(engine, found, path)
-    if not why and engine in (CUDA, VENDOR):
-        with told:
-            called = answer(entry, found, number, engine, path, f"{engine}:{path}:{key}")
-        if called is None:
-            _name_op(found, engine, key, left)
-            return
-        why = called.why_none
-        if not why:
-            _name_op(found, engine, key, left)
+    if not why:
+        _name_op(found, engine, key, place)
+        if engine in (CUDA, VENDOR):
             with told:
-                st.markdown(state.plain(result_sentence(called.worst)))
-                st.caption(state.plain(called_sentence(called, called_name(found, engine, path))))
-                if called.worst.line.note:
-                    st.caption(state.plain(f"Note: {called.worst.line.note}."))
-            _show(called.worst, found, number, entry, f"{key}:{engine}:{path}", None)
-            return
+                called = answer(entry, found, number, engine, path, f"{engine}:{path}:{key}")
+            if called is None:
+                return
+            if called.worst.selection is not None:
+                with told:
+                    _say_called(called, called_name(found, engine, path))
+                _show(called.worst, found, number, entry, f"{key}:{engine}:{path}", None)
+                return
+            why = [called.why_none]
     if why:
         with told:
-            st.info(state.plain(f"The {engine} engine gives no selection: {why}. The model answers instead."))
-        engine, path = MODEL, path or _path(found, key, left)
-    _name_op(found, engine, key, left)
+            st.info(
+                "\n".join([f"The model answers, for the {engine} engine gives no selection here:", "", *_lines(why)])
+            )
+        engine, path = MODEL, path or _path(found, key, place)
     seed = state.current().seed or 0
     if engine == MODEL:
         with beside:
@@ -80,6 +78,17 @@ def show_diff(entry: Entry, found: Inspection, number: int, key: str, slots: Slo
             st.caption(f"Arrival order: random, seed {seed}.")
     if made.selection is not None and made.verdict is not None:
         _show(made, found, number, entry, f"{key}:{path}:{seed}", seed if path is not None else None)
+
+
+def _say_called(called: Called, who: str) -> None:
+    st.markdown(state.plain(result_sentence(called.worst)))
+    st.caption(state.plain(called_sentence(called, who)))
+    if called.worst.line.note:
+        st.caption(state.plain(f"Note: {called.worst.line.note}."))
+
+
+def _lines(reasons: Sequence[str]) -> list[str]:
+    return [f"- {state.plain(one)}" for one in reasons]
 
 
 def _path(found: Inspection, key: str, slot: st.delta_generator.DeltaGenerator) -> str:
@@ -117,37 +126,55 @@ def _show(made: Result, found: Inspection, number: int, entry: Entry, key: str, 
     row = found.case.row
     comparison = compare(row.valid, found.exact.indices, made.selection.indices, made.verdict)
     st.plotly_chart(diff_figure(comparison), key=f"diff:{key}", theme=None, config=PLOT)
-    left, right = st.columns(2)
-    with left:
-        _side(comparison.exact, "Exact top-k", LOST, LEFT_OUT)
-    with right:
-        _side(comparison.selection, "Selection", KEPT, "other members taken")
+    sides = (
+        (comparison.exact, "Exact top-k", LOST, LEFT_OUT),
+        (comparison.selection, "Selection", KEPT, "other members taken"),
+    )
+    shown = [_shown(side[0]) for side in sides]
+    for column, table, side in zip(
+        st.columns([sum(_widths(one).values()) for one in shown]), shown, sides, strict=True
+    ):
+        with column:
+            _side(table, *side)
     _download(comparison, made, number, entry, key, seed)
 
 
-def _side(side: Side, title: str, word: str, equal: str) -> None:
-    total = side.index.size
-    also = f", {count(side.equal)} {equal}" if side.equal else ""
-    st.markdown(f"**{title}** — {count(side.different)} of {count(total)} {word}{also}")
+def _shown(side: Side) -> pd.DataFrame:
+    """The first lines of a side, scores as text."""
     table = side.table(SHOWN)
     table["score"] = score_texts(table["score"])
     table["gap"] = score_texts(table["gap"], 3)
+    return table
+
+
+def _widths(table: pd.DataFrame) -> dict[str, int]:
+    """Pixels of each column, in their order."""
+    return {
+        "status": 16 + 6 * max(map(len, table["status"]), default=6),
+        "index": _width(f"{index:,}" for index in table["index"]),
+        "score": _width(table["score"]),
+        "rank": _width(f"{rank:,}" for rank in table["rank"]),
+        "gap": _width(table["gap"]),
+    }
+
+
+def _side(table: pd.DataFrame, side: Side, title: str, word: str, equal: str) -> None:
+    total = side.index.size
+    also = f", {count(side.equal)} {equal}" if side.equal else ""
+    st.markdown(f"**{title}** — {count(side.different)} of {count(total)} {word}{also}")
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    width = _widths(table)
     st.dataframe(
         table,
         hide_index=True,
         height=320,
-        column_order=["status", "index", "score", "rank", "gap"],
+        column_order=list(width),
         column_config={
-            "status": text(width=16 + 6 * max(map(len, table["status"]), default=6)),
-            "rank": number(
-                format="localized",
-                width=_width(f"{rank:,}" for rank in table["rank"]),
-                help="in the whole row; equal scores share it",
-            ),
-            "index": number(format="localized", width=_width(f"{index:,}" for index in table["index"])),
-            "score": text(alignment="right", width=_width(table["score"])),
-            "gap": text(alignment="right", width=_width(table["gap"]), help="score minus the k-th best score"),
+            "status": text(width=width["status"]),
+            "index": number(format="localized", width=width["index"]),
+            "score": text(alignment="right", width=width["score"]),
+            "rank": number(format="localized", width=width["rank"], help="in the whole row; equal scores share it"),
+            "gap": text(alignment="right", width=width["gap"], help="score minus the k-th best score"),
         },
     )
     st.caption(

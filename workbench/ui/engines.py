@@ -52,7 +52,7 @@ def pick_engine(found: Inspection, key: str) -> str:
     return str(st.session_state[key])
 
 
-def why_not(engine: str, found: Inspection, path: str | None) -> str:
+def why_not(engine: str, found: Inspection, path: str | None) -> list[str]:
     """Why an engine cannot answer for a row, as far as can be told without calling it; empty if it may."""
     match engine:
         case "recorded":
@@ -61,20 +61,21 @@ def why_not(engine: str, found: Inspection, path: str | None) -> str:
             assert path is not None
             return _why_not_kernel(found, path)
         case "vendor":
-            return "; ".join(_why_not_released(found))
-    return ""
+            return _why_not_released(found)
+    return []
 
 
-def _why_not_recorded(found: Inspection) -> str:
+def _why_not_recorded(found: Inspection) -> list[str]:
     if found.recorded is None:
-        return "the capture holds no recorded selection of this row"
-    return found.recorded.line.refused or ""
+        return ["the capture holds no recorded selection of this row"]
+    refused = found.recorded.line.refused
+    return [refused] if refused else []
 
 
-def _why_not_kernel(found: Inspection, path: str) -> str:
+def _why_not_kernel(found: Inspection, path: str) -> list[str]:
     case = found.case
     task = Task(case.row, case.k, Arrival(), get_path(path), variant_of(found, path), case.profile)
-    return "; ".join(get_engine(CUDA).refusals(task)).removesuffix(f"; {CURE}")
+    return [reason.removesuffix(f"; {CURE}") for reason in get_engine(CUDA).refusals(task)]
 
 
 def _why_not_released(found: Inspection) -> list[str]:
