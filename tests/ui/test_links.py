@@ -126,7 +126,7 @@ def test_the_paths_page_counts_variants_and_lists_those_of_a_chosen_path() -> No
     assert not test.exception
     table = test.dataframe[0].value
     assert list(table["variants"]) == [len(path.variants) for path in PATHS]
-    assert "Choose a path to see its variants." in texts(test)
+    assert "Choose a path to see its releases, reports and variants." in texts(test)
     for path in PATHS:
         names = [name.replace("\\", "") for name in _table(path).index]
         assert names == [one.name for one in path.variants]

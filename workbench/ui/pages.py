@@ -22,10 +22,10 @@ def paths_page() -> None:
     """The catalogue of paths; a click on one lists its variants."""
     state.leave_page()
     st.markdown("#### Paths that the workbench knows")
-    table = paths_table(PATHS).drop(columns=["variants"], errors="ignore")
+    table = paths_table(PATHS).drop(columns=["releases", "reports"])  # a click shows them in full
     table.insert(2, "variants", [len(path.variants) for path in PATHS])
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
-    widths = {"path": 190, "summary": 228, "coarse key": 66, "capacity": 86, "k": 96, "length": 84, "evidence": 90}
+    widths = {"path": 160, "summary": 330, "coarse key": 78, "capacity": 96, "k": 104, "length": 100, "evidence": 170}
     chosen = st.dataframe(
         table,
         key=_KEY,
@@ -33,14 +33,13 @@ def paths_page() -> None:
         height=560,
         on_select="rerun",
         selection_mode=["single-row", "single-cell"],
-        column_config={name: text(width=width) for name, width in widths.items()}
-        | {"variants": number(width=60), "releases": text(width=110), "reports": text(width=90)},
+        column_config={name: text(width=width) for name, width in widths.items()} | {"variants": number(width=64)},
     )
     places = [cell[0] for cell in chosen.selection.cells] or chosen.selection.rows
     if places:
         _variants(PATHS[places[0]])
     else:
-        st.caption("Choose a path to see its variants.")
+        st.caption("Choose a path to see its releases, reports and variants.")
 
 
 def _variants(path: Path) -> None:
