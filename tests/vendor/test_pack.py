@@ -22,7 +22,7 @@ from workbench.vendor import pack as packing
 from workbench.vendor.errors import VendorError
 from workbench.vendor.pack import INDEX, pack, read_index, unpack
 from workbench.vendor.release import parse_wheel
-from workbench.vendor.store import Stored, add, entries, find
+from workbench.vendor.store import Stored, add, entries, find, remove
 
 ROOT = Path(__file__).parents[2]
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_90a", "sm_100f")
@@ -321,6 +321,80 @@ def test_what_fails_on_the_way_leaves_nothing(
             work()
     assert left(tmp_path / "other") == [".lock"]
     assert sorted(one.name for one in tmp_path.iterdir() if one.suffix in (".xz", ".tmp")) == ["p.xz"]
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    """Every file of a store."""
+    return {
+        str(one.relative_to(folder)): one.read_bytes()
+        for one in folder.rglob("*")
+        if one.is_file() and one.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupt_while_releases_are_put_in_place_leaves_all_as_it_was(
+    tmp_path: Path, root: Path, stored: list[Stored], monkeypatch: pytest.MonkeyPatch, force: bool, after: bool
+) -> None:
+    pack(stored, [(9, 0)], tmp_path / "p.xz")
+    if not force:
+        remove(stored[0].wheel)
+        remove(stored[1].wheel)
+    before, real, at = listing(root), Path.rename, 0
+    while True:
+        at, calls = at + 1, 0
+
+        def rename(self: Path, target: Path, nth: int = at) -> Path:
+            nonlocal calls
+            calls += 1
+            if calls == nth and not after:
+                raise KeyboardInterrupt
+            moved = real(self, target)
+            if calls == nth:
+                raise KeyboardInterrupt
+            return moved
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", rename)
+            try:
+                unpack(tmp_path / "p.xz", force=force)
+            except KeyboardInterrupt:
+                assert listing(root) == before
+                assert [one.name for one in root.iterdir() if one.is_dir()] == ["sglang-kernel", "vllm"] * force
+                continue
+        break
+    assert at - 1 == (4 if force else 2)
+    assert [one.manifest.packed_for for one in entries()] == [("sm_90",)] * 2
+
+
+@pytest.mark.parametrize("place", ["vllm", "vllm/0.26.0"])
+def test_what_lies_in_the_place_of_a_release_is_said_before_any_is_added(
+    tmp_path: Path, stored: list[Stored], place: str
+) -> None:
+    pack(stored, [(9, 0)], tmp_path / "p.xz")
+    other = tmp_path / "other"
+    (other / place).parent.mkdir(parents=True)
+    (other / place).symlink_to("nowhere")
+    with pytest.raises(VendorError, match=r"this is no folder; vllm==0\.26\.0 goes there; move this away$"):
+        unpack(tmp_path / "p.xz", other)
+    assert sorted(left(other)) == [".lock", "vllm"]
+
+
+def test_equal_versions_are_one_release(tmp_path: Path, root: Path) -> None:
+    """An older store may hold both spellings."""
+    add(wheel(tmp_path, "vllm==0.26"))
+    (root / "vllm" / "0.26.0").mkdir()
+    found = find(parse_wheel("vllm==0.26"))
+    assert pack([found, found], [(9, 0)], tmp_path / "p.xz").manifests[0].wheel == parse_wheel("vllm==0.26.0")
+    remove(parse_wheel("vllm==0.26.0"))
+    assert [one.fresh for one in unpack(tmp_path / "p.xz")] == [False]
+    found.folder.rename(found.folder.with_name("0.26.0"))
+    text = (root / "vllm" / "0.26.0" / "manifest.json").read_text()
+    (root / "vllm" / "0.26.0" / "manifest.json").write_text(text.replace('"0.26"', '"0.26.0"'))
+    assert [one.fresh for one in unpack(tmp_path / "p.xz")] == [False]
+    assert [one.fresh for one in unpack(tmp_path / "p.xz", force=True)] == [True]
+    assert [one.name for one in (root / "vllm").iterdir()] == ["0.26"]
 
 
 @pytest.mark.slow

@@ -101,6 +101,73 @@ def test_entries_are_in_the_order_of_versions(tmp_path: Path) -> None:
     assert releases_between(*parse_range("vllm==1..2")) == []
 
 
+def test_a_version_may_be_spelled_in_any_way(tmp_path: Path, root: Path) -> None:
+    added = add(wheel(tmp_path, "vllm==0.26.0"))
+    assert not add(wheel(tmp_path, "vllm==0.26")).fresh
+    for text in ("vllm==0.26", "VLLM==0.26.0.0", "vllm==v0.26"):
+        assert find(parse_wheel(text)) == added.stored
+    assert find(parse_wheel("vllm==0.26")).release == "vllm==0.26.0"
+    remove(parse_wheel("vllm==0.26"))
+    assert not (root / "vllm").exists()
+    with pytest.raises(UsageError, match="not in the store"):
+        find(parse_wheel("vllm==0.26"))
+
+
+def test_a_fetched_release_is_kept_as_its_wheel_spells_it(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(_wheel: object, folder: Path, **_options: object) -> Path:
+        return wheel(folder, "vllm==0.26.0")
+
+    monkeypatch.setattr("workbench.vendor.fetch.fetch", fetch)
+    assert add("vllm==0.26").stored.folder == root / "vllm" / "0.26.0"
+    assert not add("vllm==0.26").fresh
+    assert entries()[0].release == "vllm==0.26.0"
+
+
+def test_what_is_there_already_is_whole(tmp_path: Path) -> None:
+    path = wheel(tmp_path)
+    stored = add(path).stored
+    (stored.folder / stored.manifest.libraries[0].file).write_bytes(b"damaged")
+    with pytest.raises(VendorError, match=r"remove the release \(workbench vendor remove vllm==0\.26\.0\)"):
+        add(path)
+
+
+@pytest.mark.parametrize("place", ["vllm", "vllm/0.26.0"])
+def test_what_lies_in_the_place_of_a_release_is_said_before_it_is_fetched(root: Path, place: str) -> None:
+    (root / place).parent.mkdir(parents=True)
+    (root / place).write_text("mine")
+    with pytest.raises(VendorError, match=r"this is no folder; vllm==0\.26\.0 goes there; move this away$"):
+        add("vllm==0.26.0")
+    assert (root / place).read_text() == "mine"
+
+
+def test_a_strange_folder_is_named_with_a_cure_that_works(root: Path) -> None:
+    for place in ("VLLM/0.26.0", "foo bar/1", "vllm/notes"):
+        (root / place).mkdir(parents=True)
+    for damaged in scan()[1]:
+        assert damaged.reason.endswith("no release has such a folder; move it away")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("", "the store has no name"), ("~nobody-of-that-name/x", "there is no such home"), ("{file}", "is no folder")],
+)
+def test_a_store_that_cannot_be_one_is_said_whatever_is_asked(tmp_path: Path, given: str, said: str) -> None:
+    path = wheel(tmp_path)
+    store = given.format(file=path)
+    tries: list[Callable[[], object]] = [
+        lambda: scan(store),
+        lambda: find(V26, store),
+        lambda: add(path, root=store),
+        lambda: remove(V26, store),
+        lambda: releases_of("vllm", store),
+    ]
+    for one in tries:
+        with pytest.raises((UsageError, VendorError), match=said):
+            one()
+
+
 def test_what_was_not_added_says_how_to_add_it() -> None:
     with pytest.raises(UsageError, match=r"^vllm==0\.26\.0 is not in the store; add it with: workbench vendor add "):
         find(V26)

@@ -165,6 +165,11 @@ def test_a_wheel_without_its_papers_is_refused(tmp_path: Path, root: Path, missi
     refused(path, root, f"no {missing} in it")
 
 
+def test_a_file_that_is_a_folder_too_is_refused(tmp_path: Path, root: Path) -> None:
+    path = wheel(tmp_path, files={"vllm/a.so": library(DECODE), "vllm/a.so/b.so": library(DECODE)})
+    refused(path, root, "'vllm/a.so' is a file and a folder in it; refused")
+
+
 def test_what_is_no_zip_or_a_damaged_one_is_refused(tmp_path: Path, root: Path) -> None:
     path = wheel(tmp_path)
     whole = path.read_bytes()

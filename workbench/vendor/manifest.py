@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -22,6 +22,7 @@ MOST_LIBRARY = 4 << 30  # bytes of one library
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ARCH = re.compile(r"(sm|compute|kind[0-9]{1,5})_[0-9]{1,10}[af]?")
 _WANTED = re.compile(r"sm_[1-9][0-9]{1,2}")
+_OP = re.compile(r"\w{1,100}\.\w{1,100}", re.ASCII)
 _CUDA = re.compile(r"libcudart\.so\.([0-9][0-9.]*)")
 _T = TypeVar("_T")
 
@@ -163,6 +164,13 @@ def is_safe(name: str) -> bool:
     )
 
 
+def file_and_folder(names: Iterable[str]) -> str | None:
+    """A name of a file that is a folder of another one too, if there is one."""
+    files = set(names)
+    folders = {parent.as_posix() for name in files for parent in PurePosixPath(name).parents}
+    return min(files & folders, default=None)
+
+
 def dump_manifest(manifest: Manifest) -> str:
     """A manifest as the store keeps it."""
     return json.dumps(as_json(manifest), indent=2) + "\n"
@@ -251,6 +259,8 @@ def load(value: object) -> Manifest:
     files = [library.file for library in libraries]
     if not files or files != sorted(set(files)):
         raise _WrongError("libraries are to be one at least, each once, by file name")
+    if NAME in files or file_and_folder(files) is not None:
+        raise _WrongError("its files are in each other's way")
     if str(wheel) != text:
         raise _WrongError(f"{text!r} is to be spelled {wheel}")
     return Manifest(
@@ -275,7 +285,7 @@ def _library(value: object) -> Library:
         _file(fields["file"]),
         _sha256(fields["sha256"]),
         size,
-        tuple(Registered(_text(op, "op"), _text(schema, "schema")) for op, schema in ops.items()),
+        tuple(Registered(_like(op, "ops", _OP), _text(schema, "schema")) for op, schema in ops.items()),
         tuple(_list(fields["needed"], "needed", lambda one: _text(one, "needed"))),
         _optional(fields["glibc"], "glibc"),
         tuple(_list(fields["architectures"], "architectures", lambda one: _like(one, "architectures", _ARCH))),

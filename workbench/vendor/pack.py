@@ -7,13 +7,14 @@ same entries give the same bytes. Unpacking needs nothing beyond the standard li
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import lzma
 import os
 import shutil
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +26,19 @@ from workbench.vendor.errors import VendorError
 from workbench.vendor.fatbin import Capability, architectures, blank, name_arch, read_fatbins
 from workbench.vendor.manifest import Library, Manifest, as_json, load, read_json
 from workbench.vendor.release import Wheel
-from workbench.vendor.store import Added, Stored, find, locked, publish, scan, staging, store_root, write_manifest
+from workbench.vendor.store import (
+    Added,
+    Stored,
+    check_place,
+    find,
+    folder_in,
+    locked,
+    publish,
+    scan,
+    staging,
+    store_root,
+    write_manifest,
+)
 
 FORMAT = 1
 INDEX = "index.json"
@@ -71,7 +84,7 @@ def pack(
             is damaged, or the disk's refusal. Nothing is written then.
     """
     wanted = tuple(sorted(set(archs)))
-    chosen = sorted({one.release: one for one in stored}.values(), key=lambda one: one.wheel)
+    chosen = sorted({one.wheel: one for one in stored}.values(), key=lambda one: one.wheel)
     if not wanted or not chosen:
         raise UsageError("name the releases to pack and the architectures to keep")
     loaded = [_loaded(one.manifest, wanted) for one in chosen]
@@ -217,6 +230,8 @@ def unpack(
         with locked(base, progress), disk(base), staging(base) as stage:
             if (free := shutil.disk_usage(base).free) < need:
                 raise VendorError(f"{base}: {need >> 20} MiB are needed, {free >> 20} MiB are free")
+            for manifest in manifests:
+                check_place(base, manifest.wheel)
             done = 0
             for at, manifest in enumerate(manifests):
                 for library in manifest.libraries:
@@ -224,14 +239,11 @@ def unpack(
                     done += library.size
                 write_manifest(manifest, stage / str(at))
             reader.end()
-            there = {one.release for one in scan(base)[0]}
-            added = []
-            for at, manifest in enumerate(manifests):
-                fresh = force or str(manifest.wheel) not in there
-                if fresh:
-                    _replace(stage, at, base, manifest.wheel)
-                added.append(Added(find(manifest.wheel, base), fresh))
-            return added
+            there = {one.wheel for one in scan(base)[0]}
+            fresh = [force or one.wheel not in there for one in manifests]
+            new = {stage / str(at): one.wheel for at, one in enumerate(manifests) if fresh[at]}
+            with _all_or_none(base, new):
+                return [Added(find(one.wheel, base), is_new) for one, is_new in zip(manifests, fresh, strict=True)]
 
 
 def read_index(file: str | os.PathLike[str]) -> tuple[Manifest, ...]:
@@ -243,16 +255,29 @@ def read_index(file: str | os.PathLike[str]) -> tuple[Manifest, ...]:
         return _index(_Reader(source, path.name))
 
 
-def _replace(stage: Path, at: int, base: Path, wheel: Wheel) -> None:
-    old = base / wheel.package / str(wheel.version)
-    aside = stage / f"old-{at}"
-    if old.is_dir():
-        old.rename(aside)
+@contextlib.contextmanager
+def _all_or_none(base: Path, new: Mapping[Path, Wheel]) -> Iterator[None]:
+    """Put finished entries in their places, what is there making way; if anything fails, all is as it was before.
+
+    Args:
+        new: the releases by the folders that hold them, each in a staging folder, where old entries are set aside.
+    """
+    moves: list[tuple[Path, Path]] = []  # each noted before it is made, so that an interrupt loses none
     try:
-        publish(stage / str(at), base, wheel)
-    except OSError:
-        if aside.is_dir():
-            aside.rename(old)
+        for entry, wheel in new.items():
+            if (old := folder_in(base, wheel)).is_dir():
+                moves.append((old, entry.with_name(f"{entry.name}-old")))
+                old.rename(moves[-1][1])
+            moves.append((entry, base / wheel.package / str(wheel.version)))
+            publish(entry, base, wheel)
+        yield
+    except BaseException:
+        for start, end in reversed(moves):
+            if end.is_dir() and not start.exists():
+                start.parent.mkdir(exist_ok=True)
+                end.rename(start)
+            with contextlib.suppress(OSError):
+                end.parent.rmdir()  # of a package that has no other release
         raise
 
 

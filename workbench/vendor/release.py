@@ -46,5 +46,5 @@ def parse_range(text: str) -> tuple[Wheel, Wheel]:
     least = parse_wheel(first)
     most = parse_wheel(f"{least.package}=={last}") if dots else least
     if most < least:
-        raise UsageError(f"--release {text!r} runs backwards; write {least.package}=={most.version}..{least.version}")
+        raise UsageError(f"{text!r} runs backwards; write {least.package}=={most.version}..{least.version}")
     return least, most

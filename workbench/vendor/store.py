@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from workbench.errors import UsageError, WorkbenchError
 from workbench.vendor.disk import Progress, disk, parse_sha256, pour, sha256_of, silent
 from workbench.vendor.errors import VendorError
@@ -28,13 +30,32 @@ LOCK = ".lock"
 
 
 def store_root(root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of the store: the one given, else that of ``TOPK_WORKBENCH_VENDOR``, else in the user's cache."""
-    given = root if root is not None else os.environ.get(ENVIRONMENT)
-    if given:
-        return Path(given).expanduser().absolute()
-    import platformdirs
+    """The folder of the store: the one given, else that of ``TOPK_WORKBENCH_VENDOR``, else in the user's cache.
 
-    return platformdirs.user_cache_path("topk-workbench") / "vendor"
+    Raises:
+        UsageError: nothing is given as its name, or a home that is not known. VendorError: something else lies there.
+    """
+    given = root if root is not None else os.environ.get(ENVIRONMENT) or None
+    if given is None:
+        import platformdirs
+
+        base = platformdirs.user_cache_path("topk-workbench") / "vendor"
+    elif not os.fspath(given):
+        raise UsageError("the store has no name; give a folder")
+    else:
+        try:
+            base = Path(given).expanduser().absolute()
+        except RuntimeError:
+            raise UsageError(f"{os.fspath(given)}: there is no such home; name the store's folder in full") from None
+    _check_folder(base, "the store is to be a folder; name another, or move this away")
+    return base
+
+
+def _check_folder(place: Path, cure: str) -> None:
+    """Refuse what is there and no folder."""
+    with disk(place):
+        if os.path.lexists(place) and not place.is_dir():
+            raise VendorError(f"{place}: this is no folder; {cure}")
 
 
 @dataclass(frozen=True)
@@ -128,7 +149,7 @@ def find(wheel: Wheel, root: str | os.PathLike[str] | None = None) -> Stored:
     Raises:
         UsageError: it was not added. VendorError: it is damaged.
     """
-    folder = _folder(store_root(root), wheel)
+    folder = folder_in(store_root(root), wheel)
     if not folder.is_dir():
         raise UsageError(f"{wheel} is not in the store; add it with: workbench vendor add {wheel}")
     return _open(folder)
@@ -144,13 +165,33 @@ def releases_between(least: Wheel, most: Wheel, root: str | os.PathLike[str] | N
     return [one for one in releases_of(least.package, root) if least <= one <= most]
 
 
-def _folder(root: Path, wheel: Wheel) -> Path:
-    return root / wheel.package / str(wheel.version)
+def folder_in(root: Path, wheel: Wheel) -> Path:
+    """The folder of a release: of the equal one that is there (0.26 is 0.26.0), else the one that it would get."""
+    own = root / wheel.package / str(wheel.version)
+    with disk(own):
+        if own.is_dir() or not own.parent.is_dir():
+            return own
+        same = [one for one in own.parent.iterdir() if one.is_dir() and _is_version(one.name, wheel.version)]
+    return min(same, default=own)
+
+
+def _is_version(name: str, version: Version) -> bool:
+    try:
+        return Version(name) == version
+    except InvalidVersion:
+        return False
+
+
+def check_place(root: Path, wheel: Wheel) -> None:
+    """Refuse to begin where something else than a release lies in the place of one; VendorError."""
+    folder = root / wheel.package / str(wheel.version)
+    for place in (folder.parent, folder):
+        _check_folder(place, f"{wheel} goes there; move this away")
 
 
 def _open(folder: Path) -> Stored:
     name = folder / NAME
-    again = f"remove it with: workbench vendor remove {folder.parent.name}=={folder.name}"
+    again = _cure(folder)
     try:
         with name.open("rb") as file:
             manifest = parse_manifest(file.read(MOST_BYTES + 1), str(name))
@@ -161,6 +202,14 @@ def _open(folder: Path) -> Stored:
     if (manifest.wheel.package, str(manifest.wheel.version)) != (folder.parent.name, folder.name):
         raise VendorError(f"{name}: the manifest of {manifest.wheel} lies in the folder of another release; {again}")
     return Stored(folder, manifest)
+
+
+def _cure(folder: Path) -> str:
+    release = f"{folder.parent.name}=={folder.name}"
+    with contextlib.suppress(UsageError):
+        if str(parse_wheel(release)) == release:
+            return f"remove it with: workbench vendor remove {release}"
+    return "no release has such a folder; move it away"
 
 
 def add(
@@ -198,6 +247,7 @@ def add(
         wheel = parse_wheel(text)
     if (found := _there(base, wheel, machine, wanted)) is not None:  # a store that cannot be written will do for that
         return Added(found, False)
+    check_place(base, wheel)  # before anything is fetched
     with locked(base, progress), disk(base):
         if (found := _there(base, wheel, machine, wanted)) is not None:  # from a process that was faster
             return Added(found, False)
@@ -208,21 +258,24 @@ def add(
                 (stage / "wheel").mkdir()
                 file = fetch(wheel, stage / "wheel", machine=machine, python=python, progress=progress)
             manifest = _take(file, wheel, wanted, stage / "entry", progress)
-            return Added(Stored(publish(stage / "entry", base, wheel), manifest), True)
+            return Added(Stored(publish(stage / "entry", base, manifest.wheel), manifest), True)
 
 
 def _there(base: Path, wheel: Wheel, machine: str, sha256: str | None) -> Stored | None:
-    """The entry of a release if there is one, and if it is what is asked for."""
-    if not _folder(base, wheel).is_dir():
+    """The entry of a release if there is one, whole, and what is asked for."""
+    if not folder_in(base, wheel).is_dir():
         return None
     found = find(wheel, base)
+    found.verify()
     other = None
     if found.manifest.machine != machine:
         other = f"made for {found.manifest.machine}"
     elif sha256 is not None and sha256 != found.manifest.sha256:
         other = f"from a wheel with sha256 {found.manifest.sha256}"
     if other is not None:
-        raise UsageError(f"{wheel} is in the store already, {other}; remove it first: workbench vendor remove {wheel}")
+        raise UsageError(
+            f"{found.wheel} is in the store already, {other}; remove it first: workbench vendor remove {found.wheel}"
+        )
     return found
 
 
@@ -249,7 +302,8 @@ def _take(file: Path, wheel: Wheel, sha256: str | None, entry: Path, progress: P
 
             known = ", ".join(sorted(op for *_, op in known_schemas()))
             raise VendorError(f"{file.name}: no library in it registers a selector op; known are {known}")
-        manifest = Manifest(wheel, file.name, whole, opened.machine, opened.torch, tuple(libraries))
+        # as the wheel spells its version, of which 0.26 and 0.26.0 are one
+        manifest = Manifest(opened.wheel, file.name, whole, opened.machine, opened.torch, tuple(libraries))
     write_manifest(manifest, entry)
     return manifest
 
@@ -272,7 +326,7 @@ def remove(wheel: Wheel, root: str | os.PathLike[str] | None = None, progress: P
         UsageError: it is not there. VendorError: the disk's refusal.
     """
     base = store_root(root)
-    folder = _folder(base, wheel)
+    folder = folder_in(base, wheel)
     if not folder.is_dir():
         held = ", ".join(str(one.wheel) for one in scan(base)[0]) or "nothing"
         raise UsageError(f"{wheel} is not in the store, which holds {held}")
@@ -326,13 +380,14 @@ def write_manifest(manifest: Manifest, entry: Path) -> None:
     """Write a manifest into the folder of its entry, and read it back."""
     text = dump_manifest(manifest)
     pour(iter([text.encode()]), entry / NAME)
-    if parse_manifest(text, NAME) != manifest:
+    if parse_manifest(text, manifest.file) != manifest:
         raise VendorError(f"{manifest.wheel}: its manifest reads back different; it was not added")
 
 
 def publish(entry: Path, base: Path, wheel: Wheel) -> Path:
     """Move a finished entry to its place in the store."""
-    folder = _folder(base, wheel)
+    folder = base / wheel.package / str(wheel.version)
+    check_place(base, wheel)
     folder.parent.mkdir(exist_ok=True)
     try:
         entry.rename(folder)

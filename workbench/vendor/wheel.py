@@ -19,7 +19,7 @@ from pathlib import Path
 from workbench.errors import UsageError
 from workbench.vendor.disk import PIECE, Progress, pour, silent
 from workbench.vendor.errors import VendorError
-from workbench.vendor.manifest import MOST_LIBRARY, Registered, is_safe
+from workbench.vendor.manifest import MOST_LIBRARY, Registered, file_and_folder, is_safe
 from workbench.vendor.release import Wheel, parse_wheel
 from workbench.vendor.schemas import find_schemas
 
@@ -159,6 +159,8 @@ class WheelFile:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise VendorError(f"{self.name}: {shown} is compressed in a way that wheels do not use; refused")
             members[name] = member
+        if (both := file_and_folder(name for name in members if not name.endswith("/"))) is not None:
+            raise VendorError(f"{self.name}: {both[:100]!a} is a file and a folder in it; refused")
         return members
 
     def _about_folder(self) -> str:
