@@ -126,6 +126,56 @@ def test_what_breaks_the_contract_is_a_fault_in_words(function: Callable[..., An
     assert re.search(fault, found.fault), found.fault
 
 
+class WordlessError(Exception):
+    """An exception that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+class Moody:
+    """An object whose indices cannot be had."""
+
+    @property
+    def indices(self) -> torch.Tensor:
+        raise ValueError("not now")
+
+
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        (raising(WordlessError()), "mine raised WordlessError$"),
+        (lambda s, n, k: Moody(), "mine returned indices that cannot be read: ValueError: not now$"),
+        (
+            lambda s, n, k: torch.nested.as_nested_tensor([torch.zeros(k, dtype=torch.int32)] * 2),
+            "mine returned indices that cannot be read: RuntimeError",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_what_cannot_be_looked_at_is_a_fault_too(function: Callable[..., Any], fault: str) -> None:
+    assert re.search(fault, answer(function).fault)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda s: s.resize_(0),
+        lambda s: s.untyped_storage().resize_(0),
+        lambda s: setattr(s, "data", torch.zeros(3, dtype=torch.bool)),
+        lambda s: setattr(s, "data", s.double()),
+        lambda s: s.fill_(1),
+    ],
+)
+def test_scores_are_written_to_in_whatever_way(spoil: Callable[[torch.Tensor], object]) -> None:
+    def mine(scores: torch.Tensor, lengths: torch.Tensor, k: int) -> torch.Tensor:
+        spoil(scores)
+        return torch.zeros(2, k, dtype=torch.int32)
+
+    found = answer(mine)
+    assert (found.fault, found.notes) == ("", ("mine wrote to its scores",))
+
+
 def test_an_interrupt_passes() -> None:
     with pytest.raises(KeyboardInterrupt):
         answer(raising(KeyboardInterrupt()))

@@ -138,6 +138,25 @@ def test_releases_without_the_op_are_told_and_not_run() -> None:
     assert found.first_clean == "vllm==0.33.0"
 
 
+def test_a_release_that_faulted_was_called() -> None:
+    assert method_sentence(bisect("LFRC")[0]).endswith(" of each of 2 of 4 releases; 1 faulted; 1 could not be called.")
+    assert method_sentence(bisect("FF")[0]).endswith(" of each of 0 of 2 releases; 2 faulted.")
+
+
+@pytest.mark.parametrize(
+    ("does", "sentence", "method"),
+    [
+        ("C", "Row 0 loses nothing in vllm==0.1.", "By 10 calls of it."),
+        ("L", "Row 0 loses winners in vllm==0.1 (2 missing a call).", "By 10 calls of it."),
+        ("F", "Row 0 faults in vllm==0.1: illegal access.", ""),
+        ("R", "Row 0 is refused by vllm==0.1: no such k.", "It was not called."),
+    ],
+)
+def test_one_release_is_told_as_one(does: str, sentence: str, method: str) -> None:
+    found, _ = bisect(does)
+    assert (bisect_sentence(found), method_sentence(found)) == (sentence, method)
+
+
 def test_nothing_judged() -> None:
     found, _ = bisect("RRR")
     assert found.newest is None

@@ -143,6 +143,12 @@ def test_an_end_that_routing_does_not_know_is_said() -> None:
     assert found.notes == ("vllm==0.21.0 was not observed; of vllm==0.21.0..0.23.0 routing knows 0.22.1, 0.23.0",)
 
 
+def test_a_version_may_be_spelled_in_any_way() -> None:
+    found = wb.matrix(small(), "vllm==0.26,vllm==0.32..0.33", repeats=1)
+    assert (found.releases, found.notes) == (("vllm==0.26.0", "vllm==0.32.0", "vllm==0.33.0"), ())
+    assert wb.matrix(small(), "vllm==0.21..0.23.0", repeats=1).notes[0].startswith("vllm==0.21 was not observed; ")
+
+
 @pytest.mark.parametrize(
     ("releases", "said"),
     [

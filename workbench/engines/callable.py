@@ -59,8 +59,11 @@ class CallableEngine:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # the function may exit as well
-                return Answer(fault=f"{self.name} raised {_told(error)}", about=_about(device))
-            selected = self._selected(returned, launch, device)
+                return Answer(fault=f"{self.name} raised {_shown(error)}", about=_about(device))
+            try:
+                selected = self._selected(returned, launch, device)
+            except Exception as error:  # nested tensors have no shape, an object's indices may be anything
+                selected = f"returned indices that cannot be read: {_shown(error)}"
             if isinstance(selected, str):
                 return Answer(fault=f"{self.name} {selected}", about=_about(device))
             made.append(selected)
@@ -136,10 +139,7 @@ class CallableEngine:
         if returned.layout is not torch.strided or returned.is_meta or returned.device.type != device.type:
             where = returned.device if returned.layout is torch.strided else returned.layout
             return f"returned indices on {where}; they are needed on {device}, as the scores are"
-        try:
-            indices = returned.detach()[list(launch.slots)].cpu()
-        except RuntimeError as error:
-            return f"returned indices that cannot be read: {_told(error)}"
+        indices = returned.detach()[list(launch.slots)].cpu()
         if ((indices < INT32_BOUNDS[0]) | (indices > INT32_BOUNDS[1])).any():
             wrong = indices[(indices < INT32_BOUNDS[0]) | (indices > INT32_BOUNDS[1])][0]
             return f"returned index {int(wrong)}, which is no int32"
@@ -176,7 +176,11 @@ def _copied(scores: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Equal bit for bit, NaN too."""
+    """Equal bit for bit, NaN too; a function may have made anything of ``one``."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    if one.untyped_storage().nbytes() < one.numel() * one.element_size():
+        return False
     whole = torch.int32 if one.dtype is torch.float32 else torch.int16
     return torch.equal(one.view(whole), other.to(one.device).view(whole))
 
@@ -184,6 +188,14 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _about(device: torch.device) -> dict[str, str]:
     about = {"torch": str(torch.__version__)}
     return about | {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else about
+
+
+def _shown(error: BaseException) -> str:
+    """An exception in words, also one that cannot say what it is."""
+    try:
+        return _told(error)
+    except Exception:
+        return type(error).__name__
 
 
 def _told(error: BaseException) -> str:

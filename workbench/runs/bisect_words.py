@@ -16,12 +16,16 @@ def bisect_sentence(found: Bisection) -> str:
     if newest is None:
         return cells_sentence(ran, who) or f"{who} was not judged."
     if found.first_clean is None:
-        verb = {"can lose": "can still lose winners", "fault": "faults"}.get(newest.state, "still loses winners")
-        text = f"{who} {verb} in {newest.release}, the newest of {span_text(found.releases)} that was judged"
+        one = len(found.releases) == 1
+        still = "" if one else "still "
+        verb = {"can lose": f"can {still}lose winners", "fault": "faults"}.get(newest.state, f"{still}loses winners")
+        text = f"{who} {verb} in {newest.release}"
+        text += "" if one else f", the newest of {span_text(found.releases)} that was judged"
         text += f"{_missing(newest)}{f': {newest.fault}' if newest.fault else ''}."
+    elif found.last_losing is None and len(found.releases) == 1:
+        text = f"{who} loses nothing in {newest.release}."
     elif found.last_losing is None:
         text = f"{who} loses nothing in any release from {span_text(found.releases)} that was judged."
-        text = text.replace("any release from", "") if len(found.releases) == 1 else text
     else:
         before = found.cells[found.last_losing]
         verb = "can lose winners" if before.state == "can lose" else "loses winners"
@@ -40,15 +44,19 @@ def bisect_sentence(found: Bisection) -> str:
 
 def method_sentence(found: Bisection) -> str:
     """How it was found, and in how many releases."""
-    ran = [release for release in found.releases if release in found.cells and found.cells[release].calls]
-    told = [release for release in found.releases if release in found.cells and not found.cells[release].calls]
-    if not ran:
+    cells = [found.cells[release] for release in found.releases if release in found.cells]
+    ran, faulted = sum(cell.calls > 0 for cell in cells), sum(cell.state == "fault" for cell in cells)
+    calls = f"{found.calls} call{'' if found.calls == 1 else 's'}"
+    if len(found.releases) == 1:
+        return f"By {calls} of it." if ran else "" if faulted else "It was not called."
+    if not ran and not faulted:
         return f"None of the {len(found.releases)} releases was called."
     what = "a bisection" if found.method == "bisection" else f"a scan ({found.because})"
-    calls = f"{found.calls} call{'' if found.calls == 1 else 's'}"
-    text = f"By {what}: {calls} of each of {len(ran)} of {len(found.releases)} releases"
-    if told:
-        text += f"; {len(told)} could not be called"
+    text = f"By {what}: {calls} of each of {ran} of {len(found.releases)} releases"
+    if faulted:
+        text += f"; {faulted} faulted"
+    if uncalled := sum(cell.calls == 0 and cell.state != "fault" for cell in cells):
+        text += f"; {uncalled} could not be called"
     return text + "."
 
 

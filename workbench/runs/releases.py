@@ -116,7 +116,7 @@ def _by_routing(text: str, is_known: bool = False) -> Tried:
         raise UsageError(
             f"no release of {text} was observed, so no routing is known; observed: {', '.join(OBSERVED[least.package])}"
         )
-    absent = [str(end) for end in (least, most) if str(end) not in known]
+    absent = [str(end) for end in dict.fromkeys((least, most)) if not any(_is_inside(name, end, end) for name in known)]
     if not absent:
         return Tried(tuple(inside))
     versions = ", ".join(name.partition("==")[2] for name in inside)
