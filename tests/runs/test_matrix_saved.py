@@ -110,6 +110,8 @@ def put(where: str, value: object) -> Change:
         (put("cells.0.0.missing_mean", 10**400), "a number of 0 or more"),
         (put("cells.0.0.p_clean", 1.5), "the probability 1.5"),
         (put("cells.0.0.risk", []), "one of safe"),
+        (put("cells.0.0.order_correlation", 1.5), "the correlation 1.5"),
+        (put("cells.0.3.missing_most", 2), "2 values missing and the verdict exact"),
         (put("cells.0.0.notes", "a"), "a list is needed"),
         (put("cells.0.0.op", 3), "printable text"),
         (put("about", []), "an object is needed"),

@@ -199,6 +199,10 @@ def _contradiction(cell: Cell) -> str:
     least, most, mean = numbers
     if least is not None and most is not None and mean is not None and not least <= mean <= most:
         return f"has values missing from {least} to {most}, and {mean} on average"
+    if most and cell.verdict in ("exact", "ties"):
+        return f"has {most} values missing and the verdict {cell.verdict}"
+    if cell.order_correlation is not None and cell.order_correlation > 1:
+        return f"has the correlation {cell.order_correlation}"
     if cell.p_clean is not None and cell.p_clean > 1:
         return f"has the probability {cell.p_clean}"
     return ""
