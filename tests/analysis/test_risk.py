@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from workbench.analysis.profile import RowProfile
+from workbench.analysis.profile import Cut, RowProfile
 from workbench.analysis.risk import Risk, census, risk
 from workbench.paths.catalog import find_paths, get_path
 
@@ -120,3 +120,11 @@ def test_refusals_give_every_reason_and_the_population_where_it_can_be_counted()
 def test_a_census_covers_every_path_whatever_the_row() -> None:
     for scores in (torch.empty(0), torch.zeros(1), torch.full((5000,), -math.inf), torch.full((600,), math.nan)):
         assert len(census(RowProfile(scores, "float32", 512))) == len(find_paths())
+
+
+def test_a_correlation_is_never_beyond_one() -> None:
+    """A million members in order, two of them equal: sums of that size are rounded."""
+    scores = torch.arange(1_000_058, dtype=torch.float32)
+    scores[1] = 0
+    found = [Cut(torch.arange(scores.numel()), one, 1).order_correlation for one in (scores, -scores)]
+    assert found == [1.0, -1.0]

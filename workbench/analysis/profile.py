@@ -46,7 +46,8 @@ class Cut:
         ranks = np.repeat((starts + ends - 1) / 2, ends - starts)  # equal values share their mean rank
         middle = (order.size - 1) / 2
         ranks, places = ranks - middle, order - middle
-        return float(ranks @ places / np.sqrt((ranks @ ranks) * (places @ places)))
+        found = float(ranks @ places / np.sqrt((ranks @ ranks) * (places @ places)))
+        return min(max(found, -1.0), 1.0)  # of a million members in order it can come out a rounding beyond
 
 
 class Filling:

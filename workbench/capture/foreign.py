@@ -220,6 +220,14 @@ def open_groups(
     all_lengths: list[torch.Tensor] = []
     first = 0
     for number, group in enumerate(groups):
+        for name, value in group.ints.items():  # of a dump's own, so that they may be of any size
+            if not -(2**63) <= value < 2**63:
+                raise CaptureError(
+                    f"{name} has {value.bit_length()} bits; an int64 is needed",
+                    file=tensors.file,
+                    tensor=name,
+                    call=number,
+                )
         block, block_lengths = _block(tensors, group, first)
         asked = torch.tensor([group.ints.get("k", -1) if k is None else k])
         check_k(asked, None, block.width or 0, block.names, number)

@@ -162,6 +162,14 @@ def test_numbers_that_lie_elsewhere_are_no_lengths(tmp_path: Path) -> None:
         assert capture[0].length == 4
 
 
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**2000])
+@pytest.mark.parametrize("name", ["k", "step", "layer"])
+def test_an_integer_that_no_capture_holds_is_refused(tmp_path: Path, name: str, value: int) -> None:
+    path = saved(tmp_path / "x.pt", {"logits": torch.randn(2, 100), name: value})
+    with pytest.raises(CaptureError, match=rf"tensor '{name}', call 0: {name} has [0-9]+ bits; an int64 is needed$"):
+        open_capture(path)
+
+
 def test_content_decides_and_not_the_ending(tmp_path: Path) -> None:
     for name in ("x.safetensors", "x.bin", "x", "x.npy"):
         assert len(open_capture(saved(tmp_path / name, {"scores": torch.ones(2, 3)}))) == 2
