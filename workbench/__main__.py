@@ -1,6 +1,6 @@
 """``python -m workbench``."""
 
-from workbench.cli.main import main
+from workbench.cli.start import main
 
 if __name__ == "__main__":
     main()

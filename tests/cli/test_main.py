@@ -202,6 +202,27 @@ def test_an_interrupt_while_the_command_line_is_read_gives_130(cli: Cli, monkeyp
     assert cli("paths").exit_code == 130
 
 
+def test_an_interrupt_while_commands_are_imported_is_one_line_and_130() -> None:
+    program = """
+import sys
+from workbench.cli.start import main
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "workbench.cli.diverge":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+main()
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "workbench: interrupted\n")
+
+
 def test_no_error_is_hidden_by_one_of_the_same_class(
     captures: Path, raising: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
