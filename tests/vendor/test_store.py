@@ -305,6 +305,18 @@ def test_a_store_that_cannot_be_written_is_read(tmp_path: Path, elsewhere: Path)
     assert sorted(one.name for one in elsewhere.iterdir()) == [".lock", "vllm"]
 
 
+def test_a_package_on_another_file_system_is_said_with_the_cure(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rename(self: Path, target: Path) -> Path:
+        raise OSError(errno.EXDEV, "Invalid cross-device link", str(self), None, str(target))
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(VendorError, match=r"store/vllm/0\.26\.0: on another file system; link the store as a whole$"):
+        add(wheel(tmp_path))
+    assert [one.name for one in root.iterdir()] == [".lock"]
+
+
 def test_a_store_that_cannot_be_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(VendorError, match="file"):

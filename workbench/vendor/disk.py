@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -29,6 +30,10 @@ def disk(place: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.EXDEV:  # entries are moved into place, which no link within the store may prevent
+            raise VendorError(
+                f"{error.filename2 or place}: on another file system; link the store as a whole"
+            ) from None
         where = error.filename if isinstance(error.filename, str) else place
         raise VendorError(f"{where}: {error.strerror or error}") from None
 
