@@ -165,6 +165,21 @@ def test_bad_ranges_are_answered_in_a_line(releases: str | list[str], said: str)
         wb.matrix(small(), releases)
 
 
+@pytest.mark.parametrize(
+    "releases", ["vllm==" + "9" * 5000, "vllm==0.26.0.." + "1." * 50_000 + "1", "v" * 5000 + "==1"]
+)
+def test_a_long_release_is_none_and_is_cut(releases: str) -> None:
+    with pytest.raises(UsageError, match="is no release; write it as in") as caught:
+        wb.matrix(small(), releases)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("engine", [None, 3, ["model"]])
+def test_what_is_no_engine_is_refused(engine: object) -> None:
+    with pytest.raises(UsageError, match=r"unknown engine .*; releases are compared by model or vendor"):
+        wb.matrix(small(), "vllm==0.26.0", engine=engine)  # type: ignore[arg-type]
+
+
 def test_bad_names_are_answered_in_a_line() -> None:
     for keywords, said in (
         ({"op": "vllm.no_such"}, "unknown op"),

@@ -65,7 +65,7 @@ def find_releases(
     Raises:
         UsageError: another spelling, or a range without a release that the engine has.
     """
-    if isinstance(engine, str) and engine not in (MODEL, VENDOR):
+    if not callable(engine) and engine not in (MODEL, VENDOR):
         raise UsageError(f"unknown engine {engine!r}; releases are compared by {MODEL} or {VENDOR}")
     find = _by_store if engine == VENDOR else _by_routing
     if releases is None:

@@ -9,6 +9,8 @@ from packaging.version import InvalidVersion, Version
 
 from workbench.errors import UsageError
 
+LONGEST = 200  # characters of a release; its folder bears its version
+
 
 @dataclass(frozen=True, order=True)
 class Wheel:
@@ -29,11 +31,11 @@ def parse_wheel(text: str) -> Wheel:
     """Read ``package==version``; UsageError for another spelling."""
     name, separator, version = text.partition("==")
     try:
-        if not (separator and name.strip()):
+        if not (separator and name.strip()) or len(text) > LONGEST:
             raise InvalidVersion(text)
         return Wheel(canonicalize_name(name.strip(), validate=True), Version(version))
     except ValueError:  # InvalidVersion, InvalidName
-        raise UsageError(f"{text!r} is no release; write it as in vllm==0.26.0") from None
+        raise UsageError(f"{text[:80]!r} is no release; write it as in vllm==0.26.0") from None
 
 
 def parse_range(text: str) -> tuple[Wheel, Wheel]:
