@@ -16,10 +16,13 @@ struct Row {
 struct Call {
   const float* scores;
   long long stride;
+  int width, rows;  // padded columns
   const int* lengths;
   const int* starts;  // none where every row begins at 0
   int k;
   int* output;  // [rows, k]
+  int blocks;   // that serve one row
+  int* workspace;  // of the blocks of a row: [rows, WORKBENCH_ZEROED], 0 when the launch begins, and what follows it
   Books books;
 
   __device__ __forceinline__ Row row(int number) const {
@@ -33,14 +36,15 @@ struct Call {
 
 }  // namespace workbench
 
-// The selector of a source: one block a row. select(call, row, shared) is what a block does.
+// The selector of a source: one block a row, or `blocks` side by side. select(call, block, shared) is what a block does.
 #define WORKBENCH_SELECTOR(Shared, select)                                                                            \
   WORKBENCH_SHARED_BYTES(Shared)                                                                                      \
   extern "C" __global__ void __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(                                \
-      const float* scores, long long stride, const int* lengths, const int* starts, int k, int* output, int* reports, \
-      int* histograms, int* dropped, int dropped_room) {                                                              \
+      const float* scores, long long stride, int width, int rows, const int* lengths, const int* starts, int k,       \
+      int* output, int blocks, int* workspace, int* reports, int* histograms, int* dropped, int dropped_room) {       \
     WORKBENCH_DYNAMIC_SHARED(memory);                                                                                 \
     const workbench::Books books{reinterpret_cast<workbench::Report*>(reports), histograms, dropped, dropped_room};   \
-    const workbench::Call call{scores, stride, lengths, starts, k, output, books};                                    \
+    const workbench::Call call{scores, stride, width,  rows,      lengths, starts,                                    \
+                               k,      output, blocks, workspace, books};                                             \
     select(call, blockIdx.x, *reinterpret_cast<Shared*>(memory));                                                     \
   }

@@ -13,8 +13,9 @@ from pathlib import Path as File
 
 import torch
 
+from workbench.engines.cuda.grid import Shape
 from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
-from workbench.engines.cuda.sources import build_options, source_digest, source_of, telemetry_of
+from workbench.engines.cuda.sources import build_options, grid_of, source_digest, source_of, telemetry_of
 from workbench.paths.selection import UNWRITTEN, Selection
 from workbench.paths.spec import Path, Walk
 from workbench.paths.walk import walk_of
@@ -81,16 +82,22 @@ def select(
     dropped = torch.full((count, max(room, 1)), -1, dtype=torch.int32)
     numbers = torch.tensor(lengths, dtype=torch.int32)
     begins = None if starts is None else torch.tensor(starts, dtype=torch.int32)
+    grid = grid_of(path, variant, Shape(count, rows.shape[1], k))
+    workspace = torch.full((count * (grid.zeroed + grid.cells) + GUARD,), UNWRITTEN, dtype=torch.int32)
+    workspace[: count * grid.zeroed] = 0
     wrong = library.emulate(
-        count,
         walk_of(path).threads,
         ctypes.c_uint(seed),
         _pointer(rows),
         ctypes.c_longlong(rows.stride(0)),
+        rows.shape[1],
+        count,
         _pointer(numbers),
         _pointer(begins),
         k,
         _pointer(output),
+        grid.blocks,
+        _pointer(workspace),
         _pointer(reports),
         _pointer(histograms if begun.key_bits else None),
         _pointer(dropped if room else None),
@@ -99,6 +106,7 @@ def select(
     assert wrong is None, wrong.decode()
     assert bool((guarded[:GUARD] == UNWRITTEN).all())
     assert bool((guarded[-GUARD:] == UNWRITTEN).all())
+    assert bool((workspace[-GUARD:] == UNWRITTEN).all())
     found = []
     for row in range(count):
         report = read_report(reports[row].tolist(), begun, histograms[row], dropped[row] if room else None)

@@ -38,7 +38,14 @@ NAMES = [f"{path.name}-{variant}" for path, variant in CASES]
 
 
 def check(
-    path: Path, variant: str, scores: torch.Tensor, k: int, made: Selection, report: Report, start: int = 0
+    path: Path,
+    variant: str,
+    scores: torch.Tensor,
+    k: int,
+    made: Selection,
+    report: Report,
+    start: int = 0,
+    width: int | None = None,
 ) -> None:
     """Hold one row's selection and report against the model and, where it loses nothing, against the reference.
 
@@ -48,7 +55,7 @@ def check(
     indices, told = made.indices, report.telemetry
     length, chosen = scores.numel(), path.variant(variant)
     assert report.dropped == told.dropped.numel() == told.dropped.unique().numel()
-    model = run_model(path, scores, k, _last(told.dropped, length), variant, start=start)
+    model = run_model(path, scores, k, _last(told.dropped, length), variant, start=start, width=width)
     assert model.telemetry is not None
     assert _numbers(told) == _numbers(model.telemetry)
     assert set(told.dropped.tolist()) == set(model.telemetry.dropped.tolist())
@@ -88,7 +95,8 @@ def _odd(indices: torch.Tensor, length: int) -> list[int]:
 
 
 def _values(scores: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    inside = indices[(indices >= 0) & (indices < scores.numel())].to(torch.int64)
+    """What was selected, sorted; an index that comes again stands for garbage, and which one does is open."""
+    inside = indices[(indices >= 0) & (indices < scores.numel())].unique().to(torch.int64)
     return value_keys(scores[inside]).sort().values
 
 

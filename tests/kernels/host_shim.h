@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -93,6 +94,14 @@ T atomicAdd(T* at, U value) {
   return before;
 }
 template <class T>
+T atomicExch(T* at, T value) {
+  emulated::maybe_part();
+  const T before = *at;
+  *at = value;
+  return before;
+}
+inline void __threadfence() {}
+template <class T>
 void atomicMin(T* at, T value) { if (value < *at) *at = value; }
 template <class T>
 void atomicMax(T* at, T value) { if (value > *at) *at = value; }
@@ -131,14 +140,14 @@ inline int take_slot(int* counter) { return atomicAdd(counter, 1); }
 }  // namespace workbench
 
 #define EMULATED_PARAMETERS                                                                                           \
-  const float *scores, long long stride, const int *lengths, const int *starts, int k, int *output, int *reports,     \
-      int *histograms, int *dropped, int dropped_room
+  const float *scores, long long stride, int width, int rows, const int *lengths, const int *starts, int k,           \
+      int *output, int blocks, int *workspace, int *reports, int *histograms, int *dropped, int dropped_room
 extern "C" void workbench_select(EMULATED_PARAMETERS);
 extern "C" const unsigned workbench_shared_bytes;
 
 namespace emulated {
 
-static void (*body)();
+static std::function<void()> body;
 inline void enter() {
   const unsigned self = threadIdx.x;
   body();
@@ -187,18 +196,15 @@ inline const char* run_block(unsigned threads, unsigned number) {
 
 }  // namespace emulated
 
-// Runs `rows` blocks; the words say what went wrong, null if nothing.
-extern "C" const char* emulate(int rows, unsigned threads, unsigned seed, EMULATED_PARAMETERS) {
-  static const float* s_scores; static long long s_stride; static const int *s_lengths, *s_starts; static int s_k, s_room;
-  static int *s_output, *s_reports, *s_histograms, *s_dropped;
-  s_scores = scores, s_stride = stride, s_lengths = lengths, s_starts = starts, s_k = k, s_room = dropped_room;
-  s_output = output, s_reports = reports, s_histograms = histograms, s_dropped = dropped;
-  emulated::body = [] {
-    workbench_select(s_scores, s_stride, s_lengths, s_starts, s_k, s_output, s_reports, s_histograms, s_dropped, s_room);
+// Runs the blocks of all rows; the words say what went wrong, null if nothing.
+extern "C" const char* emulate(unsigned threads, unsigned seed, EMULATED_PARAMETERS) {
+  emulated::body = [=] {
+    workbench_select(scores, stride, width, rows, lengths, starts, k, output, blocks, workspace, reports, histograms,
+                     dropped, dropped_room);
   };
   emulated::chance.seed(seed);
-  for (int row = 0; row < rows; ++row) {
-    if (const char* wrong = emulated::run_block(threads, static_cast<unsigned>(row))) return wrong;
+  for (int block = 0; block < rows * blocks; ++block) {
+    if (const char* wrong = emulated::run_block(threads, static_cast<unsigned>(block))) return wrong;
   }
   return nullptr;
 }

@@ -44,7 +44,7 @@ def test_does_what_the_model_does(path: Path, variant: str, folder: File) -> Non
         rows = torch.nn.functional.pad(scores, (0, 5), value=1e30)[None]
         ((made, report, _),) = emulated.select(library, path, variant, rows, [scores.numel()], k, seed=seed, room=ROOM)
         try:
-            check(path, variant, scores, k, made, report)
+            check(path, variant, scores, k, made, report, width=rows.shape[1])
         except AssertionError as error:
             raise AssertionError(f"{name}, k {k}, length {scores.numel()}: {error}") from error
 
@@ -67,7 +67,8 @@ def test_ragged_short_and_idle_rows(path: Path, variant: str, folder: File) -> N
             assert torch.equal(made.indices, torch.where(first < length, first, -1))
             assert report.telemetry.threshold_bin is None
         else:
-            check(path, variant, rows[row, start : start + length], k, made, report, start=start)
+            scores, width = rows[row, start : start + length], rows.shape[1]
+            check(path, variant, scores, k, made, report, start=start, width=width)
 
 
 @pytest.mark.parametrize("name", ["vllm.histogram_256", "vllm.histogram_4096", "sglang.v2_register"])

@@ -10,8 +10,9 @@ import torch
 
 from workbench.engines.cuda.compile import ENTRY, Built, build
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
+from workbench.engines.cuda.grid import Shape
 from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
-from workbench.engines.cuda.sources import kernel_of, telemetry_of, without_kernel
+from workbench.engines.cuda.sources import grid_of, kernel_of, telemetry_of, without_kernel
 from workbench.errors import UsageError
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path
@@ -25,7 +26,7 @@ class Geometry:
     """How a kernel was launched.
 
     Attributes:
-        blocks, threads: of the grid, and of a block. shared_bytes: dynamic, of a block.
+        blocks, threads: of the grid, and of a block. blocks_a_row: that share a row. shared_bytes: dynamic, of a block.
         registers, spilled_bytes: of a thread, as compiled.
     """
 
@@ -34,6 +35,7 @@ class Geometry:
     shared_bytes: int
     registers: int
     spilled_bytes: int
+    blocks_a_row: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,21 +131,28 @@ def launch(
         book(dropped, True, -1),
     )
     kernel, built = _loaded(path, variant, device, telemetry)
+    facts, width = built.facts, scores.shape[1]
+    grid = grid_of(path, variant, Shape(rows, width, k))
     geometry = Geometry(
-        rows, walk_of(path).threads, built.facts.shared_bytes, built.facts.registers, built.facts.spilled
+        rows * grid.blocks, walk_of(path).threads, facts.shared_bytes, facts.registers, facts.spilled, grid.blocks
     )
+    workspace = None
+    if grid.zeroed or grid.cells:
+        workspace = torch.empty(rows * (grid.zeroed + grid.cells), dtype=torch.int32, device=scores.device)
+        workspace[: rows * grid.zeroed].zero_()
     if rows:
         cupy = load_cupy()
         with cupy.cuda.Device(device), _current_stream(cupy, device):
             shared = [
                 None if one is None else cupy.from_dlpack(one.detach())
-                for one in (scores, lengths, starts, output, *books)
+                for one in (scores, lengths, starts, output, workspace, *books)
             ]
-            values, sizes, begins, slots, reports, counts, listed = (0 if one is None else one for one in shared)
-            arguments = (values, scores.stride(0), sizes, begins, cupy.int32(k), slots, reports, counts, listed)
-            kernel((rows,), (geometry.threads,), (*arguments, cupy.int32(dropped)), shared_mem=geometry.shared_bytes)
-    told = None if books[0] is None else (books[0], books[1], books[2])
-    return Launched(output, geometry, told, (path, variant, k))
+            values, sizes, begins, slots, between, *told = (0 if one is None else one for one in shared)
+            across, down, wanted, together, room = map(cupy.int32, (width, rows, k, grid.blocks, dropped))
+            arguments = (values, scores.stride(0), across, down, sizes, begins, wanted, slots, together, between)
+            kernel((geometry.blocks,), (geometry.threads,), (*arguments, *told, room), shared_mem=facts.shared_bytes)
+    reports = None if books[0] is None else (books[0], books[1], books[2])
+    return Launched(output, geometry, reports, (path, variant, k))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from workbench.engines.cuda.grid import ARRIVED, Grid, GridOf, Shape, one_block, slices
 from workbench.engines.cuda.reports import MOST_PASSES, REPORT_INTS
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_variant
-from workbench.paths.models import recovery, rescans, sglang_v2
+from workbench.paths.models import per_row, recovery, rescans, sglang_v2
+from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
 from workbench.paths.selection import Telemetry
 from workbench.paths.shared import BYTES
 from workbench.paths.spec import Buffer, Path, Variant
@@ -22,6 +24,7 @@ from workbench.paths.walk import walk_of
 from workbench.resources import kernels_dir
 
 MOST_K = 2048  # where a path takes any k, its buffer of k candidates is built for so many
+ALWAYS_LONGER = 2**31 - 1  # a width that no row reaches
 Value = int | str | tuple[int, ...]
 
 
@@ -33,7 +36,7 @@ class Kernel:
         file: in ``kernels/``. options: what the model adds to the options of its path, by name.
         key_bits: bits of its bins, where they are not the path's; of the exact key if ``exact_bins``.
         buffers: whether candidates go through the path's buffer. holds_k: whether that has room for k in any case.
-        needs: the least compute capability.
+        needs: the least compute capability. grid: the blocks of a launch.
     """
 
     file: str
@@ -43,6 +46,7 @@ class Kernel:
     buffers: bool = True
     holds_k: bool = False
     needs: tuple[int, int] = (7, 0)
+    grid: GridOf = one_block
 
 
 def _stash(model: str, rescan: tuple[int, ...] = BYTES, **options: Value) -> Kernel:
@@ -71,6 +75,16 @@ def _v2(name: str) -> Kernel:
         },
         holds_k=rules.fallback == "digits",
     )
+
+
+def _per_row(radix_from: int, split_from: int = ALWAYS_LONGER) -> Kernel:
+    options: dict[str, Value] = {
+        "RADIX_FROM": radix_from,
+        "SORT_THREADS": per_row.THREADS,
+        "MERGE_THREADS": per_row.MERGE_THREADS,
+        "ZEROED": ARRIVED,
+    }
+    return Kernel("per_row.cu", options, grid=slices(split_from))
 
 
 # By the model of a variant, or the family of its path, as ``workbench.paths.model.MODELS``.
@@ -103,6 +117,11 @@ KERNELS: dict[str, Kernel] = {
     ),
     "ordered_register": replace(_register("ordered_register"), buffers=False),
     **{name: _v2(name) for name in sglang_v2.RULES if name not in ("v2_clamped_tie_count", "v2_cluster_0.5.23")},
+    "per_row": _per_row(RADIX_FROM, SPLIT_FROM),
+    "per_row_radix": _per_row(0),
+    "per_row_split": _per_row(0, 0),
+    "per_row_prefill": _per_row(ALWAYS_LONGER),
+    "per_row_prefill_radix": _per_row(0),
 }
 
 
@@ -147,6 +166,11 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
         **kernel.options,
     }
     return tuple(f"-DWORKBENCH_{name}={_spelled(values[name])}" for name in sorted(values))
+
+
+def grid_of(path: Path, variant: str, shape: Shape) -> Grid:
+    """The blocks of a launch; UsageError if the variant has no kernel."""
+    return _kernel(path, variant).grid(shape)
 
 
 def source_of(path: Path, variant: str) -> str:

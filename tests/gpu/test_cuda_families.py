@@ -1,0 +1,110 @@
+"""What single kernel families do on a device beside selecting: several blocks a row, graphs, garbage, bounds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.kernels.expected import check
+from tests.kernels.test_families import near_the_padding
+from workbench.engines.cuda.launch import Launched, launch
+from workbench.numeric.keys import value_keys
+from workbench.paths.catalog import get_path
+from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
+from workbench.paths.selection import UNWRITTEN, Selection
+from workbench.paths.spec import Path
+
+pytest.importorskip("cupy", reason="CuPy is not installed (extras cuda12, cuda13)")
+
+ROOM = 1 << 16  # dropped members of a row that are listed
+GUARD = 4096
+
+
+def on_device(lengths: list[int]) -> torch.Tensor:
+    return torch.tensor(lengths, dtype=torch.int32, device="cuda")
+
+
+def agree(
+    path: Path,
+    variant: str,
+    rows: torch.Tensor,
+    lengths: list[int],
+    k: int,
+    starts: list[int] | None = None,
+) -> Launched:
+    """Launch a batch and hold every row longer than k against the model, the others against what all ops return."""
+    count = len(lengths)
+    guarded = torch.full((count * k + 2 * GUARD,), UNWRITTEN, dtype=torch.int32, device="cuda")
+    output = guarded[GUARD : GUARD + count * k].view(count, k)
+    begins = None if starts is None else on_device(starts)
+    made = launch(path, variant, rows, on_device(lengths), k, starts=begins, output=output, dropped=ROOM)
+    selected, reports, here = made.indices.cpu(), made.reports, rows.cpu()
+    assert bool((guarded[:GUARD] == UNWRITTEN).all())
+    assert bool((guarded[-GUARD:] == UNWRITTEN).all())
+    first = torch.arange(k, dtype=torch.int32)
+    for row, (length, start) in enumerate(zip(lengths, starts or [0] * count, strict=True)):
+        if length <= k:
+            assert torch.equal(selected[row], torch.where(first < length, first, -1)), (row, length)
+            continue
+        scores = here[row, start : start + length]
+        report = reports[row]
+        found = Selection(selected[row], report.telemetry)
+        try:
+            check(path, variant, scores, k, found, report, start=start, width=here.shape[1])
+        except AssertionError as error:
+            raise AssertionError(f"row {row}, k {k}, length {length}: {error}") from error
+    return made
+
+
+def replays(path: Path, variant: str, width: int, k: int, lengths: list[int]) -> None:
+    """A launch that is captured in a graph and replayed, with other lengths and then with the scores negated."""
+    rows = torch.randn(len(lengths), width, device="cuda", generator=torch.Generator("cuda").manual_seed(6))
+    now = on_device([width] * len(lengths))
+    output = torch.full((len(lengths), k), UNWRITTEN, dtype=torch.int32, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        launch(path, variant, rows, now, k, output=output, telemetry=False)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch(path, variant, rows, now, k, output=output, telemetry=False)
+    for turn, given in enumerate((lengths, [width] * len(lengths), lengths[::-1])):
+        if turn == 1:
+            rows.neg_()
+        now.copy_(on_device(given))
+        output.fill_(UNWRITTEN)
+        graph.replay()
+        for row, length in enumerate(given):
+            wanted, found = min(k, max(length, 0)), output[row].cpu()
+            assert int((found >= 0).sum()) == wanted, (turn, row, length)
+            if wanted:
+                scores = rows[row, :length].cpu()
+                best = value_keys(scores).sort(descending=True).values[:wanted]
+                taken = value_keys(scores[found[found >= 0].long()]).sort(descending=True).values
+                assert torch.equal(best, taken), (turn, row, length)
+
+
+@pytest.mark.parametrize("width", [RADIX_FROM - 1, RADIX_FROM, SPLIT_FROM - 1, SPLIT_FROM])
+def test_per_row_sorts_by_the_padded_width(width: int) -> None:
+    path, scores = get_path("vllm.per_row"), near_the_padding(width >= SPLIT_FROM)
+    rows = torch.zeros(len(scores), width)
+    rows[:, 1:901] = torch.stack(list(scores.values()))
+    for k in (1, 300, 500, 899):
+        made = agree(path, "stock", rows.cuda(), [900] * len(rows), k, [1] * len(rows))
+        assert made.geometry.blocks_a_row == (10 if width >= SPLIT_FROM else 1)
+
+
+@pytest.mark.parametrize("k", [512, 2048, 3000])
+def test_per_row_slices(k: int) -> None:
+    generator = torch.Generator().manual_seed(8)
+    rows = torch.randn(6, 250_003, generator=generator)
+    rows[1] = 1 + rows[1].abs() / 4096
+    rows[2] = 0.5
+    lengths = [250_000, 250_000, 131_072, k, k + 1, 0]
+    agree(get_path("vllm.per_row"), "stock", rows.cuda(), lengths, k, [3, 0, 1, 2, 3, 0])
+
+
+@pytest.mark.parametrize("width", [9000, 60_000, 210_000])
+def test_per_row_in_a_graph(width: int) -> None:
+    replays(get_path("vllm.per_row"), "stock", width, 512, [0, 1, 511, 512, 513, 8193, width - 1, width])
