@@ -47,6 +47,16 @@ __device__ __forceinline__ int take_slot(int* counter) {
   return __shfl_sync(here, first, __ffs(here) - 1) + __popc(before);
 }
 
+// What stands in global memory now, whoever wrote it.
+__device__ __forceinline__ int load_now(const int* at) {
+  int value;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+
+// Between two looks at something that others are to write.
+__device__ __forceinline__ void pause() { asm volatile("nanosleep.u32 20;"); }
+
 }  // namespace workbench
 
 #endif

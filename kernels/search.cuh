@@ -18,6 +18,8 @@ struct Digits {
     return greatest;
   }
 
+  __host__ __device__ static constexpr int first() { return static_cast<int>(packed() & 15); }
+
   __host__ __device__ static constexpr unsigned long long packed() {
     unsigned long long all = 0;
     int place = 0;
@@ -42,9 +44,22 @@ struct Search {
   int equal;       // how many of those there are
 };
 
+// Goes on by the next `bits` bits of keys of Width bits, whose values among the candidates are counted.
+template <int Width, class Tally>
+__device__ __forceinline__ void advance(Search& at, int bits, Tally& counts, Recorder& recorder, int shift_told = 0,
+                                        bool told = true) {
+  const int shift = Width - at.searched - bits;
+  const Located found = locate(counts, 1 << bits, at.need);
+  if (told) recorder.pass(shift + shift_told, bits, at.equal, at.need, found.bin, found.above, found.population);
+  at.pivot |= static_cast<unsigned>(found.bin) << shift;
+  at.searched += bits;
+  at.need = found.need;
+  at.equal = found.population;
+}
+
 // Searches the next `bits` bits of keys of Width bits. each(visit) calls visit(key) for the candidates of this thread.
-template <int Width, int Bins, class Each>
-__device__ __forceinline__ void narrow(Search& at, int bits, Counts<Bins>& counts, Recorder& recorder, Each each,
+template <int Width, class Tally, class Each>
+__device__ __forceinline__ void narrow(Search& at, int bits, Tally& counts, Recorder& recorder, Each each,
                                        int shift_told = 0, bool told = true) {
   const int shift = Width - at.searched - bits;
   const unsigned prefix = prefix_of(at.pivot, shift + bits), mask = (1u << bits) - 1u;
@@ -52,12 +67,7 @@ __device__ __forceinline__ void narrow(Search& at, int bits, Counts<Bins>& count
   each([&](unsigned key) {
     if (prefix_of(key, shift + bits) == prefix) atomicAdd(&counts.of[(key >> shift) & mask], 1);
   });
-  const Located found = locate(counts, 1 << bits, at.need);
-  if (told) recorder.pass(shift + shift_told, bits, at.equal, at.need, found.bin, found.above, found.population);
-  at.pivot |= static_cast<unsigned>(found.bin) << shift;
-  at.searched += bits;
-  at.need = found.need;
-  at.equal = found.population;
+  advance<Width>(at, bits, counts, recorder, shift_told, told);
 }
 
 // Winners of a finished search: the greater keys, then as many of the equal as are wanted, first come.

@@ -29,13 +29,17 @@ struct Books {
   int dropped_room;
 };
 
-// Writes the report of one row. Numbers that all threads agree on are written by the first.
+// Writes the report of one row. Numbers that all threads agree on are written by the first; of several blocks, by the
+// one that leads.
 class Recorder {
  public:
-  __device__ __forceinline__ Recorder(const Books& books, int row)
+  __device__ __forceinline__ Recorder(const Books& books, int row, bool leads = true)
       : report_(TELEMETRY && books.reports != nullptr ? books.reports + row : nullptr),
         dropped_(books.dropped == nullptr ? nullptr : books.dropped + static_cast<long long>(row) * books.dropped_room),
-        room_(books.dropped == nullptr ? 0 : books.dropped_room) {}
+        room_(books.dropped == nullptr ? 0 : books.dropped_room),
+        leads_(leads) {}
+
+  __device__ __forceinline__ bool leads() const { return leads_; }
 
   __device__ __forceinline__ void bins(int bin, int above, int population, int need) {
     if (!writes()) return;
@@ -68,11 +72,12 @@ class Recorder {
   }
 
  private:
-  __device__ __forceinline__ bool writes() const { return TELEMETRY && report_ != nullptr && threadIdx.x == 0; }
+  __device__ __forceinline__ bool writes() const { return TELEMETRY && report_ != nullptr && threadIdx.x == 0 && leads_; }
 
   Report* report_;
   int* dropped_;
   int room_;
+  bool leads_;
 };
 
 }  // namespace workbench

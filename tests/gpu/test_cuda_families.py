@@ -8,6 +8,7 @@ import torch
 from tests.kernels.expected import check
 from tests.kernels.test_families import near_the_padding
 from workbench.engines.cuda.launch import Launched, launch
+from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
 from workbench.paths.catalog import get_path
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
@@ -108,3 +109,33 @@ def test_per_row_slices(k: int) -> None:
 @pytest.mark.parametrize("width", [9000, 60_000, 210_000])
 def test_per_row_in_a_graph(width: int) -> None:
     replays(get_path("vllm.per_row"), "stock", width, 512, [0, 1, 511, 512, 513, 8193, width - 1, width])
+
+
+@pytest.mark.parametrize(("name", "variant"), [("vllm.radix", "stock"), ("flashinfer.radix", "deterministic")])
+@pytest.mark.parametrize(("rows", "width"), [(1, 1_000_001), (4, 131_072), (8, 262_144), (32, 65_538), (200, 40_000)])
+def test_groups_of_blocks_share_rows(name: str, variant: str, rows: int, width: int) -> None:
+    """More rows than groups too, short and idle rows between long ones."""
+    path, k, generator = get_path(name), 2048, torch.Generator().manual_seed(9)
+    scores = torch.randn(rows, width, generator=generator)
+    scores[rows // 2] = torch.relu(scores[rows // 2])
+    lengths = torch.randint(k + 1, width - 3, (rows,), generator=generator)
+    lengths[1::5], lengths[2::7], lengths[3::9] = k, 0, 1
+    starts = torch.randint(0, 4, (rows,), generator=generator)
+    made = agree(path, variant, scores.cuda(), lengths.tolist(), k, starts.tolist())
+    groups = made.geometry.blocks // made.geometry.blocks_a_row
+    assert 1 <= groups <= rows
+    if variant == "deterministic":
+        again = launch(path, variant, scores.cuda(), on_device(lengths.tolist()), k, starts=on_device(starts.tolist()))
+        assert torch.equal(made.indices.sort(1).values, again.indices.sort(1).values)
+
+
+def test_a_row_that_no_group_holds() -> None:
+    scores = torch.zeros(1, 4_000_000, device="cuda")
+    with pytest.raises(UsageError, match=r"takes \d+ blocks that wait for each other, .* runs \d+"):
+        launch(get_path("vllm.radix"), "stock", scores, on_device([4_000_000]), 2048)
+
+
+@pytest.mark.parametrize("rows", [3, 9, 300])
+def test_radix_in_a_graph(rows: int) -> None:
+    lengths = [0, 32769, 1, 2047, 2048, 2049, 40_000, 32768, 39_999][:rows]
+    replays(get_path("vllm.radix"), "stock", 40_000, 2048, lengths * (max(rows, 9) // 9))

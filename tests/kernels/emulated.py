@@ -13,7 +13,7 @@ from pathlib import Path as File
 
 import torch
 
-from workbench.engines.cuda.grid import Shape
+from workbench.engines.cuda.grid import Grid, Shape
 from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
 from workbench.engines.cuda.sources import build_options, grid_of, source_digest, source_of, telemetry_of
 from workbench.paths.selection import UNWRITTEN, Selection
@@ -66,11 +66,12 @@ def select(
     starts: list[int] | None = None,
     seed: int = 0,
     room: int = 0,
+    grid: Grid | None = None,
 ) -> list[tuple[Selection, Report, torch.Tensor]]:
     """Run a launch: for each row its selection, its report and its histogram.
 
     Args:
-        rows: float32 [rows, width]. room: dropped members that are listed.
+        rows: float32 [rows, width]. room: dropped members that are listed. grid: where it is not the one of the launch.
     """
     assert rows.dtype == torch.float32
     assert rows.stride(1) == 1
@@ -82,11 +83,15 @@ def select(
     dropped = torch.full((count, max(room, 1)), -1, dtype=torch.int32)
     numbers = torch.tensor(lengths, dtype=torch.int32)
     begins = None if starts is None else torch.tensor(starts, dtype=torch.int32)
-    grid = grid_of(path, variant, Shape(count, rows.shape[1], k))
+    grid = grid or grid_of(path, variant, Shape(count, rows.shape[1], k))
+    total = grid.blocks * (count if grid.groups is None else grid.groups)
     workspace = torch.full((count * (grid.zeroed + grid.cells) + GUARD,), UNWRITTEN, dtype=torch.int32)
     workspace[: count * grid.zeroed] = 0
     wrong = library.emulate(
         walk_of(path).threads,
+        total,
+        total if grid.groups is not None else 1,
+        grid.more_shared,
         ctypes.c_uint(seed),
         _pointer(rows),
         ctypes.c_longlong(rows.stride(0)),

@@ -1,6 +1,7 @@
-// Runs one block of a kernel on the CPU: every thread is a fiber that goes on until it waits for others, so that the
-// logic of a kernel, its barriers and the sizes of its shared memory can be tested without a GPU. The order in which
-// threads run, and where atomics part them, follow a seed. What it cannot show: races between barriers, and memory order.
+// Runs blocks of a kernel on the CPU, one after the other or those that wait for each other at once: every thread is a
+// fiber that goes on until it waits for others, so that the logic of a kernel, its barriers and the sizes of its shared
+// memory can be tested without a GPU. The order in which threads run, and where atomics part them, follow a seed. What it
+// cannot show: races between barriers, and memory order.
 #pragma once
 
 #include <ucontext.h>
@@ -23,16 +24,16 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define WORKBENCH_SHARED_BYTES(Shared) extern "C" const unsigned workbench_shared_bytes = sizeof(Shared);
-#define WORKBENCH_DYNAMIC_SHARED(name) unsigned char* name = emulated::shared.data() + emulated::GUARD
+#define WORKBENCH_DYNAMIC_SHARED(name) unsigned char* name = emulated::here().shared.data() + emulated::GUARD
 
 struct float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 struct Index { unsigned x; };
-static Index threadIdx, blockIdx, blockDim;
+static Index threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulated {
 
-constexpr int WARP = 32, GUARD = 256, STACK = 1 << 17, PART_ONE_IN = 16;
+constexpr int WARP = 32, GUARD = 256, STACK = 1 << 17, PART_ONE_IN = 16, SLEEP_ONE_IN = 16, SLEEP = 64;
 constexpr unsigned char POISON = 0xA5;  // what shared memory holds before a block begins
 
 struct Barrier {
@@ -45,19 +46,32 @@ struct Fiber {
   bool done = false;
 };
 
-static std::vector<unsigned char> shared;
-static std::vector<Fiber> fibers;
+struct Block {
+  unsigned number;
+  std::vector<unsigned char> shared;
+  Barrier barrier;
+  unsigned asleep = 0;  // rounds in which it does not run: a block can fall far behind those it shares a row with
+};
+
+static std::vector<Block> blocks;  // that run at once
+static std::vector<Fiber> fibers;  // of all their threads, block by block
 static std::vector<Barrier> warps;
 static std::vector<int> lanes;  // what each thread shows to its warp
-static Barrier block;
+static unsigned current;        // the fiber that runs
 static ucontext_t scheduler;
 static std::mt19937 chance;
 static unsigned long long progress;
 
+inline Block& here() { return blocks[current / blockDim.x]; }
+inline void become(unsigned self) {
+  current = self;
+  threadIdx.x = self % blockDim.x;
+  blockIdx.x = here().number;
+}
 inline void part() {
-  const unsigned self = threadIdx.x;
+  const unsigned self = current;
   swapcontext(&fibers[self].context, &scheduler);
-  threadIdx.x = self;
+  become(self);
 }
 inline void wait(Barrier& barrier, int count) {
   const unsigned generation = barrier.generation;
@@ -77,9 +91,9 @@ inline void maybe_part() {
 
 }  // namespace emulated
 
-inline void __syncthreads() { emulated::wait(emulated::block, static_cast<int>(blockDim.x)); }
+inline void __syncthreads() { emulated::wait(emulated::here().barrier, static_cast<int>(blockDim.x)); }
 inline int __shfl_up_sync(unsigned, int value, int step) {
-  const unsigned self = threadIdx.x, lane = self % emulated::WARP;
+  const unsigned self = emulated::current, lane = self % emulated::WARP;
   emulated::lanes[self] = value;
   emulated::wait(emulated::warps[self / emulated::WARP], emulated::WARP);
   const int other = static_cast<int>(lane) >= step ? emulated::lanes[self - step] : value;
@@ -136,6 +150,8 @@ inline float half_value(unsigned bits) {
 }
 inline float anew(float score) { return score; }
 inline int take_slot(int* counter) { return atomicAdd(counter, 1); }
+inline int load_now(const int* at) { return *at; }
+inline void pause() { emulated::part(); }
 
 }  // namespace workbench
 
@@ -149,23 +165,26 @@ namespace emulated {
 
 static std::function<void()> body;
 inline void enter() {
-  const unsigned self = threadIdx.x;
+  const unsigned self = current;
   body();
   fibers[self].done = true;
   ++progress;
   while (true) part();
 }
 
-// What went wrong in one block, or null.
-inline const char* run_block(unsigned threads, unsigned number) {
+// What went wrong in the blocks from `first` on, which run at once, or null.
+inline const char* run_blocks(unsigned first, unsigned count, unsigned threads, unsigned shared_bytes) {
   blockDim.x = threads;
-  blockIdx.x = number;
-  block = {};
-  warps.assign(threads / WARP, {});
-  lanes.assign(threads, 0);
-  shared.assign(workbench_shared_bytes + 2 * GUARD, POISON);
-  fibers.resize(threads);
-  for (unsigned at = 0; at < threads; ++at) {
+  blocks.assign(count, {});
+  for (unsigned at = 0; at < count; ++at) {
+    blocks[at].number = first + at;
+    blocks[at].shared.assign(shared_bytes + 2 * GUARD, POISON);
+  }
+  const unsigned all = count * threads;
+  warps.assign(all / WARP, {});
+  lanes.assign(all, 0);
+  if (fibers.size() < all) fibers.resize(all);
+  for (unsigned at = 0; at < all; ++at) {
     Fiber& fiber = fibers[at];
     fiber.done = false;
     if (!fiber.stack) fiber.stack.reset(new char[STACK]);
@@ -174,37 +193,56 @@ inline const char* run_block(unsigned threads, unsigned number) {
     fiber.context.uc_stack.ss_size = STACK;
     makecontext(&fiber.context, enter, 0);
   }
-  std::vector<unsigned> order(threads);
+  std::vector<unsigned> order(all);
   std::iota(order.begin(), order.end(), 0u);
-  for (unsigned left = threads; left > 0;) {
-    for (unsigned at = threads - 1; at > 0; --at) std::swap(order[at], order[chance() % (at + 1)]);
+  for (unsigned left = all; left > 0;) {
+    for (unsigned at = all - 1; at > 0; --at) std::swap(order[at], order[chance() % (at + 1)]);
     const unsigned long long before = progress;
     left = 0;
+    for (Block& block : blocks) {
+      if (block.asleep > 0) {
+        --block.asleep;
+        ++progress;
+      } else if (count > 1 && chance() % SLEEP_ONE_IN == 0) {
+        block.asleep = chance() % SLEEP;
+        ++progress;
+      }
+    }
     for (unsigned self : order) {
       if (fibers[self].done) continue;
-      threadIdx.x = self;
+      if (blocks[self / threads].asleep > 0) {
+        ++left;
+        continue;
+      }
+      become(self);
       swapcontext(&scheduler, &fibers[self].context);
       left += !fibers[self].done;
     }
     if (left > 0 && progress == before) return "threads wait for each other at different barriers";
   }
-  for (int at = 0; at < GUARD; ++at) {
-    if (shared[at] != POISON || shared[shared.size() - 1 - at] != POISON) return "written past the shared memory";
+  for (const Block& block : blocks) {
+    for (int at = 0; at < GUARD; ++at) {
+      const auto& shared = block.shared;
+      if (shared[at] != POISON || shared[shared.size() - 1 - at] != POISON) return "written past the shared memory";
+    }
   }
   return nullptr;
 }
 
 }  // namespace emulated
 
-// Runs the blocks of all rows; the words say what went wrong, null if nothing.
-extern "C" const char* emulate(unsigned threads, unsigned seed, EMULATED_PARAMETERS) {
+// Runs `total` blocks, `at_once` of them at a time; the words say what went wrong, null if nothing.
+extern "C" const char* emulate(unsigned threads, unsigned total, unsigned at_once, unsigned more_shared, unsigned seed,
+                               EMULATED_PARAMETERS) {
   emulated::body = [=] {
     workbench_select(scores, stride, width, rows, lengths, starts, k, output, blocks, workspace, reports, histograms,
                      dropped, dropped_room);
   };
   emulated::chance.seed(seed);
-  for (int block = 0; block < rows * blocks; ++block) {
-    if (const char* wrong = emulated::run_block(threads, static_cast<unsigned>(block))) return wrong;
+  gridDim.x = total;
+  for (unsigned block = 0; block < total; block += at_once) {
+    const char* wrong = emulated::run_blocks(block, at_once, threads, workbench_shared_bytes + more_shared);
+    if (wrong) return wrong;
   }
   return nullptr;
 }

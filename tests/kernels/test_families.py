@@ -10,6 +10,10 @@ import torch
 from tests.kernels import emulated
 from tests.kernels.emulated import fewer_threads
 from tests.kernels.expected import check
+from workbench.analysis.reference import reference
+from workbench.capture.row import Call, Row
+from workbench.engines.cuda.grid import RADIX_BINS, RADIX_COUNTERS, Grid, Shape, group_cells
+from workbench.engines.cuda.sources import grid_of
 from workbench.paths.catalog import get_path
 from workbench.paths.models import per_row
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
@@ -67,3 +71,35 @@ def test_per_row_cuts_slices_that_need_digits(folder: File) -> None:
     ((made, report, _),) = emulated.select(library, path, "decode_split", row[None], [40000], 2500, seed=1)
     check(path, "decode_split", row, 2500, made, report)
     assert report.telemetry.cost.fallback
+
+
+@pytest.mark.parametrize(("name", "variant"), [("vllm.radix", "stock"), ("flashinfer.radix", "deterministic")])
+@pytest.mark.parametrize(("blocks", "groups"), [(1, 2), (2, 2), (3, 1), (5, 2)])
+def test_groups_of_blocks_share_rows(name: str, variant: str, blocks: int, groups: int, folder: File) -> None:
+    """Fewer groups than rows: each serves one after the other, short and idle ones between, and never mixes two."""
+    path = fewer_threads(get_path(name))
+    library = emulated.build(folder, path, variant)
+    generator = torch.Generator().manual_seed(7)
+    rows = torch.randn(7, 2003, generator=generator)
+    rows[1], rows[5] = -rows[0], torch.where(rows[5] > 0, 1.0, rows[5])
+    lengths, starts = [2000, 2000, 37, 0, 512, 1999, 513], [0, 3, 1, 0, 2, 1, 0]
+    grid = Grid(blocks, groups, 4 * 4 * -(-2003 // (4 * blocks)), group_cells(RADIX_BINS, RADIX_COUNTERS), blocks)
+    for seed in range(3):
+        found = emulated.select(library, path, variant, rows, lengths, 512, starts=starts, seed=seed, grid=grid)
+        for row, (length, start, (made, report, _)) in enumerate(zip(lengths, starts, found, strict=True)):
+            if length > 512:
+                scores = rows[row, start : start + length]
+                check(path, variant, scores, 512, made, report, start=start)
+                if variant == "deterministic":
+                    exact = reference(Row(scores, length, call=Call(width=length)), 512).indices
+                    assert torch.equal(made.indices.sort().values, exact.to(torch.int32).sort().values)
+            else:
+                first = torch.arange(512, dtype=torch.int32)
+                assert torch.equal(made.indices, torch.where(first < length, first, -1))
+
+
+def test_blocks_of_a_radix_row() -> None:
+    """As many as it takes to hold the row, by the rule of the released kernel."""
+    few, some, many = (grid_of(get_path("vllm.radix"), "stock", Shape(rows, 131072, 2048)) for rows in (4, 8, 32))
+    assert [(one.blocks, one.groups) for one in (few, some, many)] == [(16, 4), (12, 8), (3, 32)]
+    assert few.more_shared == 4 * 131072 // 16

@@ -197,14 +197,19 @@ def _fits(ask: Questions, rows: int, device: Device) -> bool:
 
 def persistent_grid(rows: int, stride: int, device: Device) -> tuple[int, int, int]:
     """Blocks that a row of the persistent kernel takes, their shared memory in bytes, and how many are resident."""
-    limit = next((limit for most, limit in FEW_ROWS_BYTES if rows <= most), device.optin_bytes)
-    budget = min(device.optin_bytes, limit)
-    vector = 4 if stride % 4 == 0 else 2 if stride % 2 == 0 else 1
-    chunk = max((budget - HEADER_BYTES) // 4 // vector * vector, vector * BLOCK_THREADS)
-    blocks = _ceil(stride, chunk)
-    used = _ceil(_ceil(stride, blocks), vector) * vector
-    shared = max(HEADER_BYTES + 4 * used, LEAST_BYTES)
+    blocks, chunk = persistent_chunks(rows, stride, device.optin_bytes)
+    shared = max(HEADER_BYTES + 4 * chunk, LEAST_BYTES)
     return blocks, shared, device.resident_blocks(BLOCK_THREADS, shared) * device.sms
+
+
+def persistent_chunks(rows: int, stride: int, optin_bytes: int) -> tuple[int, int]:
+    """Blocks that a row of the persistent kernel takes, and the scores that each of them holds."""
+    limit = next((limit for most, limit in FEW_ROWS_BYTES if rows <= most), optin_bytes)
+    budget = min(optin_bytes, limit)
+    vector = 4 if stride % 4 == 0 else 2 if stride % 2 == 0 else 1
+    most_held = max((budget - HEADER_BYTES) // 4 // vector * vector, vector * BLOCK_THREADS)
+    blocks = max(_ceil(stride, most_held), 1)
+    return blocks, _ceil(_ceil(stride, blocks), vector) * vector
 
 
 def _ceil(number: int, divisor: int) -> int:

@@ -24,12 +24,18 @@ class CudaEngine:
     def refusals(self, task: Task) -> list[str]:
         assert task.path is not None
         path, row = task.path, task.row
-        if kernel_of(path, task.variant) is None:
+        kernel = kernel_of(path, task.variant)
+        if kernel is None:
             return [without_kernel(path, task.variant)]
+        if row.dtype in path.dtypes and row.dtype != kernel.dtype:
+            return [f"scores are {row.dtype}, the CUDA kernel of {path.name} takes {kernel.dtype}"]
         if row.outside:
             return [f"length {row.length} leaves the row: the cuda engine reads no cell outside it"]
         reasons = path.as_variant(path.variant(task.variant)).unmet(k=task.k, length=row.length, dtype=row.dtype)
-        return reasons or unavailable() or needs_of(path, task.variant, _device_of(row.scores).index)
+        if reasons or unavailable():
+            return reasons or unavailable()
+        device, width = _device_of(row.scores).index, row.scores.numel()
+        return needs_of(path, task.variant, device, rows=1, width=width, k=task.k)
 
     def select(self, task: Task) -> Selection:
         """On the row's own device if it lies on one, else the current one; the selection is where the row is."""

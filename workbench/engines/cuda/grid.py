@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from workbench.paths.devices import get_device
 from workbench.paths.models import per_row
 from workbench.paths.own_variants import SPLIT_FROM
+from workbench.paths.route_vllm import persistent_chunks
+
+H200 = get_device("h200")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a launch is asked for: rows of so many padded columns, and k winners of each."""
+    """What a launch is asked for: rows of so many padded columns and k winners of each; and what the device has.
+
+    Attributes:
+        optin_bytes: shared memory that a block may ask for. sms: multiprocessors.
+    """
 
     rows: int
     width: int
     k: int
+    optin_bytes: int = H200.optin_bytes
+    sms: int = H200.sms
 
 
 @dataclass(frozen=True)
@@ -23,11 +33,15 @@ class Grid:
     """The blocks of a launch.
 
     Attributes:
-        blocks: that share a row. zeroed, cells: int32 of their workspace a row, those that are 0 when the launch begins
-            and the others.
+        blocks: that share a row. groups: of so many blocks that wait for each other, each of which serves one row
+            after the other; ``None`` where no block waits and every row has its own. more_shared: bytes of shared
+            memory a block beyond what its kernel always has.
+        zeroed, cells: int32 of their workspace a row, those that are 0 when the launch begins and the others.
     """
 
     blocks: int = 1
+    groups: int | None = None
+    more_shared: int = 0
     zeroed: int = 0
     cells: int = 0
 
@@ -47,6 +61,26 @@ def slices(from_width: int = SPLIT_FROM) -> GridOf:
     def grid(shape: Shape) -> Grid:
         if shape.width < from_width:
             return Grid()
-        return Grid(per_row.SPLITS, ARRIVED, 2 * per_row.SPLITS * shape.k)
+        return Grid(per_row.SPLITS, zeroed=ARRIVED, cells=2 * per_row.SPLITS * shape.k)
 
     return grid
+
+
+RING = 3  # histograms that a group adds up in turn
+GROUP_CELLS = 1  # in which it counts who has arrived
+SCORE_BYTES = 4
+
+
+def group_cells(bins: int, counters: int) -> int:
+    """Cells a row of groups that add up so many bins, and of so many counters of the row's own."""
+    return RING * bins + GROUP_CELLS + counters
+
+
+RADIX_BINS, RADIX_COUNTERS = 1 << 8, 2
+
+
+def chunks(shape: Shape) -> Grid:
+    """As many blocks a row as it takes to hold its keys in shared memory, by the rule of vLLM's persistent kernel."""
+    blocks, chunk = persistent_chunks(shape.rows, shape.width, shape.optin_bytes)
+    held = -(-chunk // 4) * 4 * SCORE_BYTES
+    return Grid(blocks, shape.rows, held, group_cells(RADIX_BINS, RADIX_COUNTERS), blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 
 from workbench.engines.cuda.compile import ENTRY, Built, build
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
-from workbench.engines.cuda.grid import Shape
+from workbench.engines.cuda.grid import Grid, Shape
 from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
 from workbench.engines.cuda.sources import grid_of, kernel_of, telemetry_of, without_kernel
 from workbench.errors import UsageError
@@ -72,13 +72,18 @@ class Launched:
         ]
 
 
-def needs_of(path: Path, variant: str, device: int, *, telemetry: bool = True) -> list[str]:
-    """What a variant's kernel needs and a device does not have, in words; compiles it.
+def needs_of(
+    path: Path, variant: str, device: int, *, rows: int, width: int, k: int, telemetry: bool = True
+) -> list[str]:
+    """What a launch of a variant's kernel needs and a device does not have, in words; compiles it.
+
+    Args:
+        rows, width, k: of the launch, as for ``launch``.
 
     Raises:
         UsageError: it has no kernel, or the kernel does not compile.
     """
-    return list(_needs(path, variant, device, telemetry))
+    return list(_needs(path, variant, device, telemetry)) or _grid(path, variant, rows, width, k, device, telemetry)[1]
 
 
 def launch(
@@ -115,6 +120,8 @@ def launch(
     rows = _checked(path, scores, lengths, starts, k)
     device = scores.device.index
     _refuse(list(_needs(path, variant, device, telemetry)))
+    grid, lacking = _grid(path, variant, rows, scores.shape[1], k, device, telemetry)
+    _refuse(lacking)
     if output is None:
         output = torch.full((rows, k), UNWRITTEN, dtype=torch.int32, device=scores.device)
     elif _unlike(output, (rows, k), scores.device) or not output.is_contiguous():
@@ -132,10 +139,8 @@ def launch(
     )
     kernel, built = _loaded(path, variant, device, telemetry)
     facts, width = built.facts, scores.shape[1]
-    grid = grid_of(path, variant, Shape(rows, width, k))
-    geometry = Geometry(
-        rows * grid.blocks, walk_of(path).threads, facts.shared_bytes, facts.registers, facts.spilled, grid.blocks
-    )
+    blocks, bytes_ = grid.blocks * (rows if grid.groups is None else grid.groups), facts.shared_bytes + grid.more_shared
+    geometry = Geometry(blocks, walk_of(path).threads, bytes_, facts.registers, facts.spilled, grid.blocks)
     workspace = None
     if grid.zeroed or grid.cells:
         workspace = torch.empty(rows * (grid.zeroed + grid.cells), dtype=torch.int32, device=scores.device)
@@ -150,7 +155,7 @@ def launch(
             values, sizes, begins, slots, between, *told = (0 if one is None else one for one in shared)
             across, down, wanted, together, room = map(cupy.int32, (width, rows, k, grid.blocks, dropped))
             arguments = (values, scores.stride(0), across, down, sizes, begins, wanted, slots, together, between)
-            kernel((geometry.blocks,), (geometry.threads,), (*arguments, *told, room), shared_mem=facts.shared_bytes)
+            kernel((geometry.blocks,), (geometry.threads,), (*arguments, *told, room), shared_mem=bytes_)
     reports = None if books[0] is None else (books[0], books[1], books[2])
     return Launched(output, geometry, reports, (path, variant, k))
 
@@ -214,9 +219,35 @@ def _needs(path: Path, variant: str, device: int, telemetry: bool) -> tuple[str,
 @cache
 def _loaded(path: Path, variant: str, device: int, telemetry: bool) -> tuple[Any, Built]:
     """A kernel on a device, ready to be launched; kept for the life of the process."""
-    cupy, built = load_cupy(), build(path, variant, limits_of(device).arch, telemetry=telemetry)
+    cupy, limits = load_cupy(), limits_of(device)
+    built, chosen = build(path, variant, limits.arch, telemetry=telemetry), kernel_of(path, variant)
+    waits = chosen is not None and chosen.waits
     with cupy.cuda.Device(device):
-        kernel = cupy.RawModule(path=str(built.cubin)).get_function(ENTRY)
-        if built.facts.shared_bytes > STATIC_SHARED:
-            kernel.max_dynamic_shared_size_bytes = built.facts.shared_bytes
+        # A launch whose blocks wait for each other must be cooperative: it fails where they would not all run.
+        kernel = cupy.RawModule(path=str(built.cubin), enable_cooperative_groups=waits).get_function(ENTRY)
+        if waits or built.facts.shared_bytes > STATIC_SHARED:
+            kernel.max_dynamic_shared_size_bytes = limits.optin_bytes if waits else built.facts.shared_bytes
     return kernel, built
+
+
+def _grid(
+    path: Path, variant: str, rows: int, width: int, k: int, device: int, telemetry: bool
+) -> tuple[Grid, list[str]]:
+    """The blocks of a launch, as many groups of them as the device runs at once; and why it cannot run even one."""
+    limits = limits_of(device)
+    grid = grid_of(path, variant, Shape(rows, width, k, limits.optin_bytes, limits.sms))
+    if grid.groups is None:
+        return grid, []
+    kernel, built = _loaded(path, variant, device, telemetry)
+    cupy, shared_bytes = load_cupy(), built.facts.shared_bytes + grid.more_shared
+    if lacking := limits.lacks(shared_bytes, (0, 0)):
+        return grid, lacking
+    with cupy.cuda.Device(device):
+        occupancy = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+        resident = occupancy(kernel.kernel.ptr, walk_of(path).threads, shared_bytes) * limits.sms
+    if resident < grid.blocks:
+        return grid, [
+            f"a row of {width} columns takes {grid.blocks} blocks that wait for each other, {limits.name} runs "
+            f"{resident} of {walk_of(path).threads} threads and {shared_bytes} bytes at once"
+        ]
+    return replace(grid, groups=min(grid.groups, resident // grid.blocks)), []

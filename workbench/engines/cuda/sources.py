@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from workbench.engines.cuda.grid import ARRIVED, Grid, GridOf, Shape, one_block, slices
+from workbench.engines.cuda.grid import (
+    ARRIVED,
+    RADIX_BINS,
+    RADIX_COUNTERS,
+    Grid,
+    GridOf,
+    Shape,
+    chunks,
+    group_cells,
+    one_block,
+    slices,
+)
 from workbench.engines.cuda.reports import MOST_PASSES, REPORT_INTS
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_variant
@@ -36,7 +47,8 @@ class Kernel:
         file: in ``kernels/``. options: what the model adds to the options of its path, by name.
         key_bits: bits of its bins, where they are not the path's; of the exact key if ``exact_bins``.
         buffers: whether candidates go through the path's buffer. holds_k: whether that has room for k in any case.
-        needs: the least compute capability. grid: the blocks of a launch.
+        needs: the least compute capability. grid: the blocks of a launch. waits: whether
+            blocks of a group wait for each other, so that the launch must be cooperative. dtype: of the scores.
     """
 
     file: str
@@ -47,6 +59,8 @@ class Kernel:
     holds_k: bool = False
     needs: tuple[int, int] = (7, 0)
     grid: GridOf = one_block
+    waits: bool = False
+    dtype: str = "float32"
 
 
 def _stash(model: str, rescan: tuple[int, ...] = BYTES, **options: Value) -> Kernel:
@@ -87,6 +101,15 @@ def _per_row(radix_from: int, split_from: int = ALWAYS_LONGER) -> Kernel:
     return Kernel("per_row.cu", options, grid=slices(split_from))
 
 
+def _radix(by_index: int = 0) -> Kernel:
+    options: dict[str, Value] = {
+        "BY_INDEX": by_index,
+        "GROUP_BINS": RADIX_BINS,
+        "ZEROED": group_cells(RADIX_BINS, RADIX_COUNTERS),
+    }
+    return Kernel("radix.cu", options, buffers=False, grid=chunks, waits=True)
+
+
 # By the model of a variant, or the family of its path, as ``workbench.paths.model.MODELS``.
 KERNELS: dict[str, Kernel] = {
     "stash": _stash("stash"),
@@ -117,6 +140,9 @@ KERNELS: dict[str, Kernel] = {
     ),
     "ordered_register": replace(_register("ordered_register"), buffers=False),
     **{name: _v2(name) for name in sglang_v2.RULES if name not in ("v2_clamped_tie_count", "v2_cluster_0.5.23")},
+    "radix": _radix(),
+    "flashinfer_radix": _radix(),
+    "flashinfer_radix_by_index": _radix(by_index=1),
     "per_row": _per_row(RADIX_FROM, SPLIT_FROM),
     "per_row_radix": _per_row(0),
     "per_row_split": _per_row(0, 0),
@@ -133,9 +159,10 @@ def kernel_of(path: Path, variant: str) -> Kernel | None:
     """
     chosen = get_variant(path, variant)
     buffer = path.as_variant(chosen).buffer
-    if not chosen.modelled or path.dtypes != ("float32",) or (buffer is not None and buffer.ranks is not None):
+    if not chosen.modelled or (buffer is not None and buffer.ranks is not None):
         return None
-    return KERNELS.get(chosen.model or path.family)
+    kernel = KERNELS.get(chosen.model or path.family)
+    return kernel if kernel is not None and kernel.dtype in path.dtypes else None
 
 
 def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[str, ...]:
