@@ -118,9 +118,9 @@ __device__ __forceinline__ void sort(const Row& row, int stored, int need, Share
 
 enum class Way { compared, radix, merged };
 
-// The k best of a row longer than k. The last step says how many of its candidates are sorted, and how.
+// The k best of a row longer than k. Whether the first step was enough to sort what the cut falls into.
 template <class Sink>
-__device__ __forceinline__ void best(const Row& row, int k, Way way, const Books& books, int number, Shared& shared,
+__device__ __forceinline__ bool best(const Row& row, int k, Way way, const Books& books, int number, Shared& shared,
                                      const Sink& sink, Recorder& recorder) {
   const Held scores(row);
   const auto bin = [](float score) { return bin_of(score); };
@@ -164,6 +164,7 @@ __device__ __forceinline__ void best(const Row& row, int k, Way way, const Books
     else sort<MERGING>(row, shared.stored, need, shared, sink, recorder);
   }
   __syncthreads();
+  return fits;
 }
 
 // What stands in a slot that a sort filled with what it was padded with: an index that is there already, over and over.
@@ -196,7 +197,9 @@ __device__ __forceinline__ bool slice(const Call& call, const Row& row, int numb
   const Books untold{nullptr, nullptr, nullptr, 0};
   Recorder silent(untold, 0);
   if (length > call.k) {
-    best(own, call.k, Way::radix, untold, 0, shared, slots, silent);
+    const bool fits = best(own, call.k, Way::radix, untold, 0, shared, slots, silent);
+    Recorder recorder(call.books, number);
+    if (!fits) recorder.fell_back();
   } else {
     for (int at = threadIdx.x; at < length; at += THREADS) slots.take(at);
     __syncthreads();

@@ -19,6 +19,8 @@ enum class Model {
   filtered_rescan,
   unique_key,
   resume_index,
+  flagged,           // FlashInfer: a full buffer raises a flag, and the bin's members are searched in the row
+  flagged_by_index,
 };
 
 constexpr Model MODEL = Model::WORKBENCH_MODEL;
@@ -224,6 +226,60 @@ __device__ __forceinline__ void resume(const Coarse& seen, const Row& row, int r
 }
 #endif
 
+// FlashInfer: all digits of the members of the bin, in the buffer, or in the row where they overflow it.
+__device__ __forceinline__ void flagged(const Coarse& seen, const Row& row, int room, const Held& scores, Shared& shared,
+                                        const Output& output, Recorder& recorder) {
+  constexpr bool BY_INDEX = MODEL == Model::flagged_by_index;
+  const auto bin = [](float score) { return bin_of(score); };
+  const bool fits = seen.population <= room;
+  recorder.stored(seen.buffered, fits ? seen.population : room);
+  Search at{0, 0, seen.need, seen.population};
+  const auto buffered = [&](auto visit) {
+    for (int slot = threadIdx.x; slot < seen.population; slot += THREADS) {
+      const int index = shared.candidates.members[0][slot];
+      visit(index, ordered_key(row.scores[index]));
+    }
+  };
+  const auto members = [&](auto visit) {
+    scores.each([&](int index, float score) {
+      if (bin_of(score) == seen.bin) visit(index, ordered_key(score));
+    });
+  };
+  const auto cut = [&](auto each) {
+    Rescanned::each([&](int bits) {
+      narrow<KEY_BITS>(at, bits, shared.counts, recorder,
+                       [&](auto visit) { each([&](int, unsigned key) { visit(key); }); });
+      return true;
+    });
+    if (!BY_INDEX) emit<KEY_BITS>(at, output, &shared.equal, each);
+  };
+  if (seen.buffered && fits) {
+    const Output ignored{output.slots, 0, output.written};
+    fill(seen, scores, room, shared, BY_INDEX ? ignored : output, bin, [](int) {});
+    cut(buffered);
+  } else {
+    if (!BY_INDEX) {
+      scores.each([&](int index, float score) {
+        const int own = bin_of(score);
+        if (own > seen.bin || (own == seen.bin && !seen.buffered)) output.take(index);
+      });
+    }
+    if (seen.buffered) {
+      recorder.fell_back();
+      cut(members);
+    }
+  }
+  if constexpr (BY_INDEX) {
+    if (threadIdx.x == 0) shared.written = output.k;
+    sweep(row, at.need, output, shared.counts.sums, [&](float score) {
+      const int own = bin_of(score);
+      if (own != seen.bin) return own > seen.bin ? WINNER : LOSER;
+      const unsigned key = ordered_key(score);
+      return !seen.buffered || key > at.pivot ? WINNER : key == at.pivot ? EQUAL : LOSER;
+    });
+  }
+}
+
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
   const Row row = call.row(number);
   const Output output{call.slots(number), call.k, &shared.written};
@@ -239,6 +295,10 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
     const auto key_of = [&](int index) { return ordered_key(row.scores[index]); };
     const Coarse seen = coarse_pass(scores, call.k, shared.counts, call.books, number, recorder, bin);
     const int room = room_of(call.k);
+    if constexpr (MODEL == Model::flagged || MODEL == Model::flagged_by_index) {
+      flagged(seen, row, room, scores, shared, output, recorder);
+      return finish(output);
+    }
     const bool fits = !seen.buffered || seen.population <= room - (MODEL == Model::cutoff_first ? 1 : 0);
     if (MODEL == Model::stash || fits) {
       collect<Refined>(seen, scores, room, shared, output, recorder, bin, key_of);

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests import truth
-from tests.kernels.expected import CASES, NAMES, check, rows_for, takes
+from tests.kernels.expected import CASES, NAMES, check, dtype_of, rows_for, takes
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
 from workbench.analysis.risk import risk
@@ -74,6 +74,7 @@ def test_random_rows_of_a_batch(path: Path, variant: str) -> None:
     kinds = torch.randint(0, 3, (count, 1), generator=generator)
     plain, near = torch.randn(count, width + 8, generator=generator), torch.rand(count, width + 8, generator=generator)
     rows = torch.where(kinds == 0, plain, torch.where(kinds == 1, 1 + 0.2 * near, torch.relu(plain - 1)))
+    rows = rows.to(dtype_of(path, variant))
     lengths = torch.randint(max(low, k) + 1, width + 1, (count,), generator=generator).tolist()
     lengths[:6] = [0, -1, 1, k - 1, k, width]
     starts = torch.randint(0, 8, (count,), generator=generator)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.kernels.expected import check
-from tests.kernels.test_families import near_the_padding
+from tests.kernels.test_families import near_the_padding, sampled_rows
 from workbench.engines.cuda.launch import Launched, launch
 from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
@@ -139,3 +139,49 @@ def test_a_row_that_no_group_holds() -> None:
 def test_radix_in_a_graph(rows: int) -> None:
     lengths = [0, 32769, 1, 2047, 2048, 2049, 40_000, 32768, 39_999][:rows]
     replays(get_path("vllm.radix"), "stock", 40_000, 2048, lengths * (max(rows, 9) // 9))
+
+
+@pytest.mark.parametrize("length", [65_535, 65_536, 98_304, 300_001])
+def test_sampled_survivors(length: int) -> None:
+    path, scores = get_path("vllm.sampled"), sampled_rows(8192, length)
+    rows = torch.stack(list(scores.values()))
+    for k in (512, 2048):
+        made = agree(
+            path, "stock", torch.nn.functional.pad(rows, (3, 2)).cuda(), [length] * len(rows), k, [3] * len(rows)
+        )
+        if length == 300_001:
+            ways = {report.telemetry.buffered for report in made.reports}
+            assert ways == {True, False}
+
+
+def test_sampled_in_a_graph() -> None:
+    replays(get_path("vllm.sampled"), "stock", 98_307, 512, [0, 1, 511, 512, 513, 98_303, 98_304, 98_307])
+
+
+def test_bf16_rows() -> None:
+    """Every length up to what the registers hold, on any alignment; bits that hold NaN, and -0.0 at the cut."""
+    path, k, generator = get_path("sglang.bf16_small"), 2048, torch.Generator().manual_seed(10)
+    rows = torch.randn(40, 16_391, generator=generator)
+    rows[3], rows[4] = torch.relu(rows[3] - 2), -torch.relu(rows[4] - 2)
+    rows[5, ::7] = torch.nan
+    rows[6, ::7] = -torch.nan
+    lengths = torch.randint(k + 1, 16_384, (40,), generator=generator)
+    lengths[:4], starts = torch.tensor([16_384, k + 1, k, 0]), torch.arange(40) % 8
+    for variant in ("stock", "approximate_13_bit"):
+        agree(path, variant, rows.bfloat16().cuda(), lengths.tolist(), k, starts.tolist())
+
+
+def test_what_nothing_bounds_is_bounded() -> None:
+    scores = 1 + 0.2 * torch.rand(3, 50_000, generator=torch.Generator().manual_seed(1))
+    made = agree(get_path("tilelang.topk_selector"), "stock", scores.cuda(), [50_000, 4096, 4097], 512)
+    assert [report.dropped for report in made.reports] == [50_000 - 4096, 0, 1]
+
+
+def test_scores_of_another_dtype_are_refused() -> None:
+    lengths = on_device([9000])
+    for name, scores, told in (
+        ("sglang.bf16_small", torch.zeros(1, 9000), "scores must be bfloat16"),
+        ("flashinfer.filtered", torch.zeros(1, 9000).bfloat16(), "scores must be float32"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            launch(get_path(name), "stock", scores.cuda(), lengths, 512)

@@ -15,7 +15,15 @@ import torch
 
 from workbench.engines.cuda.grid import Grid, Shape
 from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
-from workbench.engines.cuda.sources import build_options, grid_of, source_digest, source_of, telemetry_of
+from workbench.engines.cuda.sources import (
+    build_options,
+    grid_of,
+    kernel_of,
+    source_digest,
+    source_of,
+    telemetry_of,
+    unbinned_of,
+)
 from workbench.paths.selection import UNWRITTEN, Selection
 from workbench.paths.spec import Path, Walk
 from workbench.paths.walk import walk_of
@@ -71,9 +79,12 @@ def select(
     """Run a launch: for each row its selection, its report and its histogram.
 
     Args:
-        rows: float32 [rows, width]. room: dropped members that are listed. grid: where it is not the one of the launch.
+        rows: [rows, width] of the kernel's dtype. room: dropped members that are listed. grid: where it is not
+            the one of the launch.
     """
-    assert rows.dtype == torch.float32
+    kernel = kernel_of(path, variant)
+    assert kernel is not None
+    assert rows.dtype == getattr(torch, kernel.dtype)
     assert rows.stride(1) == 1
     count, begun = rows.shape[0], telemetry_of(path, variant, k)
     guarded = torch.full((count * k + 2 * GUARD,), UNWRITTEN, dtype=torch.int32)
@@ -114,7 +125,8 @@ def select(
     assert bool((workspace[-GUARD:] == UNWRITTEN).all())
     found = []
     for row in range(count):
-        report = read_report(reports[row].tolist(), begun, histograms[row], dropped[row] if room else None)
+        listed = dropped[row] if room else None
+        report = read_report(reports[row].tolist(), begun, histograms[row], listed, unbinned_of(path, variant, k))
         found.append((Selection(output[row * k : (row + 1) * k].clone(), report.telemetry), report, histograms[row]))
     return found
 

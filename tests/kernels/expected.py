@@ -50,14 +50,16 @@ def check(
     """Hold one row's selection and report against the model and, where it loses nothing, against the reference.
 
     Args:
-        scores: float32 [length] on the CPU, longer than k. made: with the members that were dropped all listed.
+        scores: [length] of the kernel's dtype on the CPU, longer than k. made: with the members that were dropped all
+            listed. width: padded columns of the launch.
     """
     indices, told = made.indices, report.telemetry
     length, chosen = scores.numel(), path.variant(variant)
     assert report.dropped == told.dropped.numel() == told.dropped.unique().numel()
-    model = run_model(path, scores, k, _last(told.dropped, length), variant, start=start, width=width)
+    model = run_model(_bounded(path), scores, k, _last(told.dropped, length), variant, start=start, width=width)
     assert model.telemetry is not None
     assert _numbers(told) == _numbers(model.telemetry)
+    assert bool(told.cost.fallback) == bool(model.telemetry.cost.fallback)
     assert set(told.dropped.tolist()) == set(model.telemetry.dropped.tolist())
     if told.histogram is not None and model.telemetry.histogram is not None:
         assert torch.equal(told.histogram, model.telemetry.histogram)
@@ -71,6 +73,13 @@ def check(
     if chosen.lossless and not bool(torch.isnan(scores).any()):
         exact = reference(Row(scores, length, call=Call(width=length)), k).indices
         assert judge(scores, exact, indices, UNWRITTEN).kind in ("exact", "ties")
+
+
+def _bounded(path: Path) -> Path:
+    """The path as its kernel runs it, where the original writes past its buffer."""
+    return replace(
+        path, variants=tuple(replace(one, model="stash") if one.model == "unguarded" else one for one in path.variants)
+    )
 
 
 def _last(dropped: torch.Tensor, length: int) -> Arrival:
@@ -100,8 +109,20 @@ def _values(scores: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     return value_keys(scores[inside]).sort().values
 
 
+def dtype_of(path: Path, variant: str) -> torch.dtype:
+    """Of the scores that the kernel takes."""
+    kernel = kernel_of(path, variant)
+    assert kernel is not None
+    return getattr(torch, kernel.dtype)
+
+
 def rows_for(path: Path, variant: str, quick: bool = True) -> Iterator[tuple[str, torch.Tensor, int]]:
     """Rows that a variant takes, with the winners wanted: usual ones, its buffer's edge, and every kind of number."""
+    for name, scores, k in _rows_for(path, variant, quick):
+        yield name, scores.to(dtype_of(path, variant)), k
+
+
+def _rows_for(path: Path, variant: str, quick: bool) -> Iterator[tuple[str, torch.Tensor, int]]:
     path = path.as_variant(path.variant(variant))
     generator = torch.Generator().manual_seed(11)
     low = path.longer_than if isinstance(path.longer_than, int) else 0
@@ -171,4 +192,5 @@ def _adversarial(path: Path, k: int) -> Iterator[tuple[str, torch.Tensor, int]]:
 
 def takes(path: Path, variant: Variant, scores: torch.Tensor, k: int) -> bool:
     """Whether the variant takes such a row."""
-    return not path.as_variant(variant).unmet(k=k, length=scores.numel(), dtype="float32")
+    dtype = str(scores.dtype).removeprefix("torch.")
+    return not path.as_variant(variant).unmet(k=k, length=scores.numel(), dtype=dtype)

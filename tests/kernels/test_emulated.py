@@ -12,7 +12,7 @@ import torch
 
 from tests.kernels import emulated
 from tests.kernels.emulated import fewer_threads
-from tests.kernels.expected import CASES, NAMES, check, rows_for, takes
+from tests.kernels.expected import CASES, NAMES, check, dtype_of, rows_for, takes
 from workbench.paths.catalog import get_path
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path
@@ -60,6 +60,7 @@ def test_ragged_short_and_idle_rows(path: Path, variant: str, folder: File) -> N
     starts = [3, 0, 2, 1, 5, 0, 1, 2, 3, 7]
     rows = torch.randn(len(lengths), low + 310, generator=generator)
     rows[-2] = torch.where(rows[-2] > 2, torch.nan, rows[-2])
+    rows = rows.to(dtype_of(path, variant))
     found = emulated.select(library, path, variant, rows, lengths, k, starts=starts, seed=9, room=ROOM)
     for row, (length, start, (made, report, _)) in enumerate(zip(lengths, starts, found, strict=True)):
         if length <= k:

@@ -16,7 +16,9 @@ from workbench.engines.cuda.grid import RADIX_BINS, RADIX_COUNTERS, Grid, Shape,
 from workbench.engines.cuda.sources import grid_of
 from workbench.paths.catalog import get_path
 from workbench.paths.models import per_row
+from workbench.paths.models.sampled import sample_places
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
+from workbench.paths.selection import UNWRITTEN
 
 pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
 
@@ -103,3 +105,83 @@ def test_blocks_of_a_radix_row() -> None:
     few, some, many = (grid_of(get_path("vllm.radix"), "stock", Shape(rows, 131072, 2048)) for rows in (4, 8, 32))
     assert [(one.blocks, one.groups) for one in (few, some, many)] == [(16, 4), (12, 8), (3, 32)]
     assert few.more_shared == 4 * 131072 // 16
+
+
+def sampled_rows(capacity: int, length: int) -> dict[str, torch.Tensor]:
+    """Rows whose sampled cut-off leaves as many survivors as wanted, too few of them, and too many."""
+    generator = torch.Generator().manual_seed(12)
+    normal = torch.randn(length, generator=generator)
+    peaks = -normal.abs()
+    places = sample_places(length, capacity // 2)
+    peaks[places] = 5 + normal[: capacity // 2]
+    few_nan = normal.clone()
+    few_nan[places[:20]] = few_nan[1000:1200] = torch.nan
+    return {
+        "normal": normal,
+        "peaks on the sample": peaks,
+        "constant": torch.full((length,), 0.75),
+        "past fp16": torch.arange(70000, 70000 - length, -1, dtype=torch.float32),
+        "zeros of both signs": torch.where(normal > 1.8, normal, torch.where(normal > 0, 0.0, -0.0)),
+        "NaN": torch.where(normal > 2.8, torch.nan, normal),
+        "NaN that survive": few_nan,
+        "many NaN": torch.where(normal > 0, torch.nan, normal),
+        "minus infinity": torch.where(normal > 2, normal, -torch.inf),
+        "all minus infinity": torch.full((length,), -torch.inf),
+    }
+
+
+def test_sampled_survivors(folder: File) -> None:
+    """A buffer that is scaled down, so that short rows are sampled."""
+    capacity, length = 256, 8 * 256
+    path = fewer_threads(get_path("vllm.sampled").scaled(capacity=capacity, variants=True))
+    library, ways = emulated.build(folder, path, "stock"), set()
+    for more in (0, 1, 3000):
+        for seed, (name, row) in enumerate(sampled_rows(capacity, length + more).items()):
+            for k in (1, 100, 200):
+                ((made, report, _),) = emulated.select(
+                    library, path, "stock", row[None], [length + more], k, seed=seed, room=4
+                )
+                try:
+                    check(path, "stock", row, k, made, report)
+                except AssertionError as error:
+                    raise AssertionError(f"{name}, k {k}, length {length + more}: {error}") from error
+                assert report.telemetry.capacity == capacity
+                ways.add((report.telemetry.buffered, report.telemetry.cost.fallback))
+    assert len(ways) == 2
+    row, survivors = sampled_rows(capacity, length)["normal"], 0
+    for more, fits in ((1, True), (0, True), (1, False)):  # wanted: one, all survivors, and one more
+        k = survivors + more
+        ((made, report, _),) = emulated.select(library, path, "stock", row[None], [length], k, room=4)
+        check(path, "stock", row, k, made, report)
+        assert report.telemetry.buffered == fits
+        survivors = report.telemetry.stored
+
+
+def test_sampled_filters_short_rows(folder: File) -> None:
+    capacity = 256
+    path = fewer_threads(get_path("vllm.sampled").scaled(capacity=capacity, variants=True))
+    library = emulated.build(folder, path, "stock")
+    for length in (2 * capacity, 2 * capacity + 1, 8 * capacity - 1):
+        row = torch.ones(length)
+        ((made, report, _),) = emulated.select(library, path, "stock", row[None], [length], 9, room=4)
+        check(path, "stock", row, 9, made, report)
+        assert (report.telemetry.key_bits, report.telemetry.capacity) == (8, 2 * capacity)
+        assert report.telemetry.buffered == (length == 2 * capacity)
+
+
+def test_bf16_rows_that_the_registers_do_not_hold(folder: File) -> None:
+    path = fewer_threads(get_path("sglang.bf16_small"))
+    library = emulated.build(folder, path, "stock")
+    ((made, _, _),) = emulated.select(library, path, "stock", torch.ones(1, 16385).bfloat16(), [16385], 9)
+    assert (made.indices == UNWRITTEN).all()
+
+
+def test_what_nothing_bounds_is_bounded(folder: File) -> None:
+    """The buffer that its original writes past drops what does not fit, and nothing else is touched."""
+    path = fewer_threads(get_path("tilelang.topk_selector"))
+    library = emulated.build(folder, path, "stock")
+    row = 1 + 0.2 * torch.rand(9000, generator=torch.Generator().manual_seed(1))
+    ((made, report, _),) = emulated.select(library, path, "stock", row[None], [9000], 512, room=9000)
+    assert report.dropped == 9000 - 4096
+    assert made.indices.unique().numel() == 512
+    check(path, "stock", row, 512, made, report)

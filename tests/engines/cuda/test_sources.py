@@ -46,6 +46,11 @@ def test_a_stash_path() -> None:
         ("sglang.fast_topk", "build_16384", {"CAPACITY": "16384"}),
         ("sglang.v4_aot", "stock", {"THREADS": "512", "CAPACITY": "6144"}),
         ("sglang.v2_register", "v0.5.23", {"BOUND": "stepped", "FALLBACK": "digits", "RESCAN_DIGITS": "12,12,8"}),
+        ("vllm.per_row", "stock", {"RADIX_FROM": "12288", "SORT_THREADS": "512", "ITEMS": "0", "CAPACITY": "2048"}),
+        ("vllm.per_row", "prefill", {"RADIX_FROM": str(2**31 - 1)}),
+        ("vllm.radix", "stock", {"DIGITS": "8,8,8,8", "BY_INDEX": "0", "GROUP_BINS": "256", "ZEROED": "771"}),
+        ("vllm.sampled", "stock", {"CAPACITY": "8192", "CAPACITY_MOST": "16384", "CAPACITIES_SPECIAL": "12"}),
+        ("sglang.bf16_small", "approximate_13_bit", {"KEY_BITS": "13", "ITEMS": "16", "MODEL": "approximate"}),
         ("sglang.v2_streaming", "tie_cap_1024", {"CAPACITY": "1024", "LEAVES_UNWRITTEN": "1", "ITEMS": "0"}),
     ],
 )
@@ -88,7 +93,7 @@ def test_every_kernel_belongs_to_a_model() -> None:
 def test_what_has_no_kernel() -> None:
     assert kernel_of(get_path("vllm.radix"), "ring_reuse") is None
     assert kernel_of(get_path("vllm.histogram_256"), "v0.33.0") is None
-    assert kernel_of(get_path("sglang.bf16_small"), "stock") is None
+    assert kernel_of(get_path("sglang.rocm_coop"), "stock") is None
     assert kernel_of(get_path("vllm.cooperative_8"), "stock") is None
     with pytest.raises(UsageError, match=r"v0\.33\.0 has no CUDA kernel: what it does inside is not established"):
         build_options(get_path("vllm.histogram_256"), "v0.33.0")

@@ -12,7 +12,7 @@ from workbench.engines.cuda.compile import ENTRY, Built, build
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
 from workbench.engines.cuda.grid import Grid, Shape
 from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
-from workbench.engines.cuda.sources import grid_of, kernel_of, telemetry_of, without_kernel
+from workbench.engines.cuda.sources import grid_of, kernel_of, telemetry_of, unbinned_of, without_kernel
 from workbench.errors import UsageError
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path
@@ -60,13 +60,14 @@ class Launched:
             return []
         ints, histograms, dropped = (None if one is None else one.cpu() for one in self._reports)
         assert ints is not None
-        begun = telemetry_of(*self._of)
+        begun, unbinned = telemetry_of(*self._of), unbinned_of(*self._of)
         return [
             read_report(
                 row.tolist(),
                 begun,
                 None if histograms is None else histograms[at],
                 None if dropped is None else dropped[at],
+                unbinned,
             )
             for at, row in enumerate(ints)
         ]
@@ -105,8 +106,8 @@ def launch(
     gives every index in order; one that is too long for the path's registers stays unwritten.
 
     Args:
-        scores: float32 [rows, width] on a CUDA device, rows any distance apart. lengths: int32 [rows] there; negative
-            ones count as 0. k: winners wanted, one that the path takes.
+        scores: [rows, width] on a CUDA device, rows any distance apart; of the kernel's dtype.
+        lengths: int32 [rows] there; negative ones count as 0. k: winners wanted, one that the path takes.
         starts: int32 [rows], first valid cells; ``None`` where every row begins at 0.
         output: int32 [rows, k], contiguous, to be written; a new one, poisoned with ``UNWRITTEN``, by default.
         telemetry: whether the build that tells of its inside is taken. histograms: whether it gives all bins.
@@ -117,7 +118,7 @@ def launch(
             kernel, or a device that lacks what the kernel needs.
     """
     _refuse(unavailable())
-    rows = _checked(path, scores, lengths, starts, k)
+    rows = _checked(path, variant, scores, lengths, starts, k)
     device = scores.device.index
     _refuse(list(_needs(path, variant, device, telemetry)))
     grid, lacking = _grid(path, variant, rows, scores.shape[1], k, device, telemetry)
@@ -150,7 +151,7 @@ def launch(
         with cupy.cuda.Device(device), _current_stream(cupy, device):
             shared = [
                 None if one is None else cupy.from_dlpack(one.detach())
-                for one in (scores, lengths, starts, output, workspace, *books)
+                for one in (_plain(scores), lengths, starts, output, workspace, *books)
             ]
             values, sizes, begins, slots, between, *told = (0 if one is None else one for one in shared)
             across, down, wanted, together, room = map(cupy.int32, (width, rows, k, grid.blocks, dropped))
@@ -180,17 +181,27 @@ def _current_stream(cupy: Any, device: int) -> Any:
     return cupy.cuda.ExternalStream(handle, device)
 
 
-def _checked(path: Path, scores: torch.Tensor, lengths: torch.Tensor, starts: torch.Tensor | None, k: int) -> int:
+def _plain(scores: torch.Tensor) -> torch.Tensor:
+    """The scores as they can be handed on: as bits where CuPy may not know their dtype."""
+    return scores if scores.dtype == torch.float32 else scores.view(torch.int16)
+
+
+def _checked(
+    path: Path, variant: str, scores: torch.Tensor, lengths: torch.Tensor, starts: torch.Tensor | None, k: int
+) -> int:
     """How many rows a launch has."""
-    if scores.dtype != torch.float32 or scores.dim() != 2 or not scores.is_cuda:
-        raise UsageError("scores must be float32 [rows, width] on a CUDA device")
+    kernel = kernel_of(path, variant)
+    if kernel is None:
+        raise UsageError(without_kernel(path, variant))
+    if scores.dtype != getattr(torch, kernel.dtype) or scores.dim() != 2 or not scores.is_cuda:
+        raise UsageError(f"scores must be {kernel.dtype} [rows, width] on a CUDA device")
     rows, width = scores.shape
     if rows and width and scores.stride(1) != 1:
         raise UsageError("the scores of a row must lie side by side")
     for name, tensor in (("lengths", lengths), ("starts", starts)):
         if tensor is not None and (_unlike(tensor, (rows,), scores.device) or not tensor.is_contiguous()):
             raise UsageError(f"{name} must be int32 [{rows}], contiguous, on {scores.device}")
-    reasons = path.unmet(k=k, length=None, dtype="float32")
+    reasons = path.unmet(k=k, length=None, dtype=kernel.dtype)
     if k < 1:
         reasons.append(f"k is {k}; it must be at least 1")
     _refuse(reasons)

@@ -34,12 +34,14 @@ def read_report(
     begun: Telemetry,
     histogram: torch.Tensor | None = None,
     dropped: torch.Tensor | None = None,
+    unbinned: Telemetry | None = None,
 ) -> Report:
     """Read one row's report.
 
     Args:
         ints: ``REPORT_INTS`` of them. begun: what is known before the launch: key bits and capacity.
         histogram: int32 [bins]. dropped: int32 [room], the dropped members that were listed.
+        unbinned: what a selection that counted no bins begins with, if there is anything.
     """
     head = dict(zip(FIELDS, ints, strict=False))
     body = ints[len(FIELDS) :]
@@ -47,7 +49,9 @@ def read_report(
     passes = tuple(Pass(**dict(zip(PASS_FIELDS, step, strict=True))) for step in steps)
     cost = Cost(fallback=FELL_BACK if head["fallback"] else "")
     if not head["population"]:  # no bins: a selector of exact digits, or a row no longer than k
-        return Report(Telemetry(passes=passes, cost=cost), 0)
+        begun = unbinned if unbinned is not None and passes else Telemetry()
+        told = replace(begun, buffered=bool(head["buffered"]), stored=head["stored"], passes=passes, cost=cost)
+        return Report(told, 0)
     listed = head["dropped"] if dropped is None else min(head["dropped"], dropped.numel())
     telemetry = replace(
         begun,
@@ -56,6 +60,7 @@ def read_report(
         above=head["above"],
         population=head["population"],
         need=head["need"],
+        capacity=head["stored"] if begun.capacity is None and head["stored"] else begun.capacity,  # just what it took
         buffered=bool(head["buffered"]),
         stored=head["stored"],
         passes=passes,

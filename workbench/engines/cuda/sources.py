@@ -26,7 +26,7 @@ from workbench.engines.cuda.grid import (
 from workbench.engines.cuda.reports import MOST_PASSES, REPORT_INTS
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_variant
-from workbench.paths.models import per_row, recovery, rescans, sglang_v2
+from workbench.paths.models import bf16, per_row, recovery, rescans, sampled, sglang_v2
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
 from workbench.paths.selection import Telemetry
 from workbench.paths.shared import BYTES
@@ -57,6 +57,8 @@ class Kernel:
     exact_bins: bool = False
     buffers: bool = True
     holds_k: bool = False
+    buffer_times: int = 1
+    unbinned: bool = False
     needs: tuple[int, int] = (7, 0)
     grid: GridOf = one_block
     waits: bool = False
@@ -101,6 +103,22 @@ def _per_row(radix_from: int, split_from: int = ALWAYS_LONGER) -> Kernel:
     return Kernel("per_row.cu", options, grid=slices(split_from))
 
 
+def _sampled() -> Kernel:
+    (special,) = sampled.CAPACITIES_FROM
+    options: dict[str, Value] = {
+        "SAMPLE_RUN": sampled.RUN,
+        "FINE_BITS": sampled.BITS,
+        "SPECIAL_K": special,
+        "CAPACITIES_SPECIAL": sampled.CAPACITIES_FROM[special],
+        "CAPACITIES": sampled.CAPACITIES_ELSE,
+    }
+    return Kernel("sampled.cu", options, key_bits=sampled.FILTERED_BITS, buffer_times=2, unbinned=True)
+
+
+def _bf16(model: str, key_bits: int | None = None) -> Kernel:
+    return Kernel("bf16_small.cu", {"MODEL": model}, key_bits=key_bits, buffers=False, dtype="bfloat16")
+
+
 def _radix(by_index: int = 0) -> Kernel:
     options: dict[str, Value] = {
         "BY_INDEX": by_index,
@@ -140,6 +158,12 @@ KERNELS: dict[str, Kernel] = {
     ),
     "ordered_register": replace(_register("ordered_register"), buffers=False),
     **{name: _v2(name) for name in sglang_v2.RULES if name not in ("v2_clamped_tie_count", "v2_cluster_0.5.23")},
+    "unguarded": _stash("stash"),  # what does not fit is dropped here, where the original writes past its buffer
+    "flashinfer_filtered": _stash("flagged"),
+    "flashinfer_filtered_by_index": _stash("flagged_by_index"),
+    "sampled": _sampled(),
+    "bf16_exact": _bf16("exact"),
+    "bf16_approximate": _bf16("approximate", bf16.LOSSY_BITS),
     "radix": _radix(),
     "flashinfer_radix": _radix(),
     "flashinfer_radix_by_index": _radix(by_index=1),
@@ -210,7 +234,14 @@ def telemetry_of(path: Path, variant: str, k: int) -> Telemetry:
     kernel, path = _kernel(path, variant), path.as_variant(get_variant(path, variant))
     if path.buffer is None or not kernel.buffers:
         return Telemetry(key_bits=kernel.key_bits or path.key_bits)
-    return Telemetry(key_bits=kernel.key_bits or path.key_bits, capacity=path.buffer.slots(k))
+    capacity = kernel.buffer_times * path.buffer.slots(k)
+    return Telemetry(key_bits=kernel.key_bits or path.key_bits, capacity=capacity)
+
+
+def unbinned_of(path: Path, variant: str, k: int) -> Telemetry:
+    """What a report without bins begins with: slots of the buffer, if the row can go through it all the same."""
+    kernel, path = _kernel(path, variant), path.as_variant(get_variant(path, variant))
+    return Telemetry(capacity=path.buffer.slots(k)) if kernel.unbinned and path.buffer is not None else Telemetry()
 
 
 @cache
@@ -253,7 +284,7 @@ def _buffer(path: Path, kernel: Kernel) -> dict[str, Value]:
     return {
         "CAPACITY": fixed,
         "CAPACITY_LEAST": 0 if fixed else buffer.slots(0),
-        "CAPACITY_MOST": max(buffer.slots(most_k), most_k if kernel.holds_k else 1),
+        "CAPACITY_MOST": max(kernel.buffer_times * buffer.slots(most_k), most_k if kernel.holds_k else 1),
         "WHOLE_BIN": int(buffer.whole_bin),
         "LEAVES_UNWRITTEN": int(buffer.leaves_unwritten),
     }

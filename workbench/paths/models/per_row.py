@@ -93,6 +93,8 @@ def split(path: Path, tape: Tape, k: int) -> Made:
     # An explicit order of the row's own scores says nothing of what the slices hand on.
     inner = Tape(handed.scores, BY_INDEX if tape.arrival.kind == "explicit" else tape.arrival)
     found, places = _select(path, inner, torch.arange(handed.scores.numel(), device=tape.scores.device), k, MERGE)
+    if inner.cost.fallback:
+        tape.fall_back(inner.cost.fallback)
     origins = torch.where(places >= 0, handed.origins[places.clamp(min=0)], places)
     real = origins[origins >= 0]
     garbage = _garbage(tape, k, int((origins == GARBAGE).sum()), real)

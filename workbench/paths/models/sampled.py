@@ -19,6 +19,7 @@ from workbench.paths.selection import Telemetry
 from workbench.paths.spec import Buffer, Path
 
 BITS = 11
+FILTERED_BITS = 8
 RUN = 32
 CAPACITIES_FROM = {512: 12}  # the shortest row that is sampled, in capacities, by k
 CAPACITIES_ELSE = 8
@@ -68,7 +69,7 @@ def _cutoff(tape: Tape, size: int) -> int:
 
 def _filtered(path: Path, tape: Tape, k: int, capacity: int) -> Made:
     """The filtered selector with a check of its buffer."""
-    filtered = replace(path, key_bits=8, buffer=Buffer(capacity), row_passes=2)
+    filtered = replace(path, key_bits=FILTERED_BITS, buffer=Buffer(capacity), row_passes=2)
     seen = buffered.coarse(filtered, tape, k)
     if not overflows(seen):
         return buffered.collect(filtered, tape, k, seen)
