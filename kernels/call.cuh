@@ -22,7 +22,7 @@ struct Call {
   int k;
   int* output;  // [rows, k]
   int blocks;   // that serve one row
-  int* workspace;  // of the blocks of a row: [rows, WORKBENCH_ZEROED], 0 when the launch begins, and what follows it
+  int* workspace;  // of blocks that share a row: [rows, WORKBENCH_ZEROED], 0 when the launch begins, and what follows
   Books books;
 
   __device__ __forceinline__ Row row(int number) const {

@@ -9,6 +9,8 @@ namespace workbench {
 
 constexpr int RING = 3;  // histograms in turn: one is counted, one may still be read, one is cleared
 constexpr int GROUP_BINS = WORKBENCH_GROUP_BINS;
+constexpr int GROUP_CELLS = RING * GROUP_BINS + 1;  // and how often a block arrived
+static_assert(GROUP_CELLS == WORKBENCH_GROUP_CELLS, "the workspace differs from the one that the host makes");
 
 // One block's view of its group. The group's cells are 0 when the launch begins; all its blocks go through the same
 // waits and counts.
@@ -18,7 +20,9 @@ class Group {
       : number(block / call.blocks),
         rank(block % call.blocks),
         blocks(call.blocks),
-        cells_(call.workspace + static_cast<long long>(number) * WORKBENCH_ZEROED) {}
+        groups(gridDim.x / call.blocks),
+        cells_(call.workspace + static_cast<long long>(call.rows) * WORKBENCH_ZEROED +
+               static_cast<long long>(number) * GROUP_CELLS) {}
 
   // All threads of the group are together afterwards, and see what any of them wrote before.
   __device__ __forceinline__ void wait() {
@@ -52,7 +56,7 @@ class Group {
     for (int bin = threadIdx.x; bin < bins; bin += THREADS) counts.of[bin] = load_now(&sums[bin]);
   }
 
-  const int number, rank, blocks;
+  const int number, rank, blocks, groups;
 
  private:
   int* cells_;
@@ -80,7 +84,14 @@ __device__ __forceinline__ Located locate(Together<Bins>& counts, int bins, int 
 
 // Counters of a row, which begin at 0.
 __device__ __forceinline__ int* counters_of(const Call& call, int number) {
-  return call.workspace + static_cast<long long>(number) * WORKBENCH_ZEROED + RING * GROUP_BINS + 1;
+  return call.workspace + static_cast<long long>(number) * WORKBENCH_ZEROED;
+}
+
+// Further cells of a row, so many of each.
+__device__ __forceinline__ int* cells_of(const Call& call, int number, int each) {
+  const long long groups = gridDim.x / call.blocks;
+  return call.workspace + static_cast<long long>(call.rows) * WORKBENCH_ZEROED + groups * GROUP_CELLS +
+         static_cast<long long>(number) * each;
 }
 
 }  // namespace workbench

@@ -20,7 +20,7 @@ struct Shared {
 using Held = Scores<WORKBENCH_ITEMS>;
 
 enum Counter { GREATER, EQUAL, COUNTERS };
-static_assert(RING * GROUP_BINS + 1 + COUNTERS == WORKBENCH_ZEROED, "cells of a row that begin at 0");
+static_assert(COUNTERS == WORKBENCH_ZEROED, "cells of a row that begin at 0");
 
 // Winners of this block, by one atomic a block; `need` of the equal ones go to the last slots.
 __device__ __forceinline__ void write(const Call& call, int number, const Search& at, const unsigned* keys, int begin,
@@ -38,8 +38,7 @@ __device__ __forceinline__ void write(const Call& call, int number, const Search
   if (threadIdx.x == 0) shared.first = atomicAdd(&counters[GREATER], shared.counts.sums[WARPS]);
   int tie = block_exclusive_sum(equal, shared.counts.sums);
   if (BY_INDEX) {
-    int* of_blocks = call.workspace + static_cast<long long>(call.rows) * WORKBENCH_ZEROED +
-                     static_cast<long long>(number) * call.blocks;
+    int* of_blocks = cells_of(call, number, call.blocks);
     if (threadIdx.x == 0) of_blocks[group.rank] = shared.counts.sums[WARPS];
     group.wait();
     if (threadIdx.x == 0) {
@@ -63,10 +62,9 @@ __device__ __forceinline__ void write(const Call& call, int number, const Search
 
 __device__ __forceinline__ void select(const Call& call, int block, Shared& shared) {
   Group group(call, block);
-  const int groups = gridDim.x / call.blocks;
   const int chunk = ((call.width + call.blocks - 1) / call.blocks + LOAD - 1) / LOAD * LOAD;
   unsigned* keys = reinterpret_cast<unsigned*>(&shared + 1);
-  for (int number = group.number; number < call.rows; number += groups) {
+  for (int number = group.number; number < call.rows; number += group.groups) {
     const Row row = call.row(number);
     const Output output{call.slots(number), call.k, nullptr};
     if (row.length <= call.k) {

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.kernels.expected import check
-from tests.kernels.test_families import near_the_padding, sampled_rows
+from tests.kernels.test_families import near_the_padding, sampled_rows, tied_rows
 from workbench.engines.cuda.launch import Launched, launch
 from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
@@ -185,3 +185,21 @@ def test_scores_of_another_dtype_are_refused() -> None:
     ):
         with pytest.raises(UsageError, match=told):
             launch(get_path(name), "stock", scores.cuda(), lengths, 512)
+
+
+@pytest.mark.parametrize("name", ["sglang.coop", "sglang.rocm_coop"])
+def test_ties_that_fill_the_buffer_of_a_device(name: str) -> None:
+    path, length = get_path(name), 700_001
+    room = path.as_variant(path.variant("stock")).buffer.slots(1)
+    rows = [row for ties in (100, room, room + 1, 3 * room) for row in tied_rows(ties, length).values()]
+    for k in (60, 1500):
+        made = agree(path, "stock", torch.stack(rows).cuda(), [length] * len(rows), k)
+        assert made.geometry.blocks == torch.cuda.get_device_properties(0).multi_processor_count
+    batch = torch.randn(9, 50_003, generator=torch.Generator().manual_seed(11))
+    batch[1, ::5] = torch.nan
+    lengths = [50_000, 50_000, 0, 1, 2047, 2048, 2049, 33_000, 49_999]
+    agree(path, "stock", batch.cuda(), lengths, 2048, [0, 1, 2, 3, 0, 1, 2, 3, 0])
+
+
+def test_coop_in_a_graph() -> None:
+    replays(get_path("sglang.coop"), "stock", 70_000, 2048, [0, 1, 2047, 2048, 2049, 32_769, 69_999, 70_000])

@@ -31,6 +31,7 @@ from workbench.resources import kernels_dir
 
 SHIM = File(__file__).with_name("host_shim.h")
 THREADS = 128  # fewer than on the device, which costs only time
+SMS = 3  # multiprocessors, each of which runs a block of those that wait for each other
 GUARD = 64  # slots before and after the output that nobody may write
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
@@ -94,10 +95,11 @@ def select(
     dropped = torch.full((count, max(room, 1)), -1, dtype=torch.int32)
     numbers = torch.tensor(lengths, dtype=torch.int32)
     begins = None if starts is None else torch.tensor(starts, dtype=torch.int32)
-    grid = grid or grid_of(path, variant, Shape(count, rows.shape[1], k))
+    grid = grid or grid_of(path, variant, Shape(count, rows.shape[1], k, sms=SMS))
     total = grid.blocks * (count if grid.groups is None else grid.groups)
-    workspace = torch.full((count * (grid.zeroed + grid.cells) + GUARD,), UNWRITTEN, dtype=torch.int32)
-    workspace[: count * grid.zeroed] = 0
+    cells, zeroed = grid.workspace(count)
+    workspace = torch.full((cells + GUARD,), UNWRITTEN, dtype=torch.int32)
+    workspace[:zeroed] = 0
     wrong = library.emulate(
         walk_of(path).threads,
         total,

@@ -85,7 +85,7 @@ def test_groups_of_blocks_share_rows(name: str, variant: str, blocks: int, group
     rows = torch.randn(7, 2003, generator=generator)
     rows[1], rows[5] = -rows[0], torch.where(rows[5] > 0, 1.0, rows[5])
     lengths, starts = [2000, 2000, 37, 0, 512, 1999, 513], [0, 3, 1, 0, 2, 1, 0]
-    grid = Grid(blocks, groups, 4 * 4 * -(-2003 // (4 * blocks)), group_cells(RADIX_BINS, RADIX_COUNTERS), blocks)
+    grid = Grid(blocks, groups, 4 * 4 * -(-2003 // (4 * blocks)), RADIX_COUNTERS, group_cells(RADIX_BINS), blocks)
     for seed in range(3):
         found = emulated.select(library, path, variant, rows, lengths, 512, starts=starts, seed=seed, grid=grid)
         for row, (length, start, (made, report, _)) in enumerate(zip(lengths, starts, found, strict=True)):
@@ -185,3 +185,29 @@ def test_what_nothing_bounds_is_bounded(folder: File) -> None:
     assert report.dropped == 9000 - 4096
     assert made.indices.unique().numel() == 512
     check(path, "stock", row, 512, made, report)
+
+
+def tied_rows(ties: int, length: int) -> dict[str, torch.Tensor]:
+    """Rows of which so many scores share their first 12 exact bits, and the k-th for 11 <= k <= 10 + ties is of these."""
+    generator = torch.Generator().manual_seed(13)
+    order = torch.randperm(length, generator=generator)
+    row = -torch.rand(length, generator=generator)
+    row[order[:10]] = 2 + torch.rand(10, generator=generator)
+    row[order[10 : 10 + ties]] = 1 + torch.rand(ties, generator=generator) / 8.01
+    coarse = row.clone()
+    coarse[order[10 : 10 + ties]] = 1 + torch.randint(0, 2, (ties,), generator=generator) / 16
+    return {"told apart": row, "two values": coarse}
+
+
+@pytest.mark.parametrize("name", ["sglang.coop", "sglang.rocm_coop"])
+def test_ties_that_fill_the_buffer_of_a_device(name: str, folder: File) -> None:
+    path = fewer_threads(get_path(name))
+    library, length = emulated.build(folder, path, "stock"), 33_000
+    room = path.as_variant(path.variant("stock")).buffer.slots(1)
+    for seed, ties in enumerate((100, room, room + 1, 3 * room)):
+        for what, row in tied_rows(ties, length).items():
+            ((made, report, _),) = emulated.select(library, path, "stock", row[None], [length], 60, seed=seed, room=4)
+            try:
+                check(path, "stock", row, 60, made, report)
+            except AssertionError as error:
+                raise AssertionError(f"{ties} ties, {what}: {error}") from error

@@ -48,7 +48,13 @@ def test_a_stash_path() -> None:
         ("sglang.v2_register", "v0.5.23", {"BOUND": "stepped", "FALLBACK": "digits", "RESCAN_DIGITS": "12,12,8"}),
         ("vllm.per_row", "stock", {"RADIX_FROM": "12288", "SORT_THREADS": "512", "ITEMS": "0", "CAPACITY": "2048"}),
         ("vllm.per_row", "prefill", {"RADIX_FROM": str(2**31 - 1)}),
-        ("vllm.radix", "stock", {"DIGITS": "8,8,8,8", "BY_INDEX": "0", "GROUP_BINS": "256", "ZEROED": "771"}),
+        (
+            "vllm.radix",
+            "stock",
+            {"DIGITS": "8,8,8,8", "BY_INDEX": "0", "GROUP_BINS": "256", "GROUP_CELLS": "769", "ZEROED": "2"},
+        ),
+        ("sglang.coop", "stock", {"PREFIX_DIGITS": "12,10,10", "REST_DIGITS": "0", "NAN_IS_LEAST": "1"}),
+        ("sglang.rocm_coop", "stock", {"PREFIX_DIGITS": "12,4", "REST_DIGITS": "8,8", "CAPACITY": "4096"}),
         ("vllm.sampled", "stock", {"CAPACITY": "8192", "CAPACITY_MOST": "16384", "CAPACITIES_SPECIAL": "12"}),
         ("sglang.bf16_small", "approximate_13_bit", {"KEY_BITS": "13", "ITEMS": "16", "MODEL": "approximate"}),
         ("sglang.v2_streaming", "tie_cap_1024", {"CAPACITY": "1024", "LEAVES_UNWRITTEN": "1", "ITEMS": "0"}),
@@ -93,7 +99,7 @@ def test_every_kernel_belongs_to_a_model() -> None:
 def test_what_has_no_kernel() -> None:
     assert kernel_of(get_path("vllm.radix"), "ring_reuse") is None
     assert kernel_of(get_path("vllm.histogram_256"), "v0.33.0") is None
-    assert kernel_of(get_path("sglang.rocm_coop"), "stock") is None
+    assert kernel_of(get_path("sglang.deep_select"), "stock") is None
     assert kernel_of(get_path("vllm.cooperative_8"), "stock") is None
     with pytest.raises(UsageError, match=r"v0\.33\.0 has no CUDA kernel: what it does inside is not established"):
         build_options(get_path("vllm.histogram_256"), "v0.33.0")

@@ -36,14 +36,21 @@ class Grid:
         blocks: that share a row. groups: of so many blocks that wait for each other, each of which serves one row
             after the other; ``None`` where no block waits and every row has its own. more_shared: bytes of shared
             memory a block beyond what its kernel always has.
-        zeroed, cells: int32 of their workspace a row, those that are 0 when the launch begins and the others.
+        zeroed, group_zeroed, cells: int32 of their workspace: of a row and of a group, which are 0 when the launch
+            begins, and others of a row.
     """
 
     blocks: int = 1
     groups: int | None = None
     more_shared: int = 0
     zeroed: int = 0
+    group_zeroed: int = 0
     cells: int = 0
+
+    def workspace(self, rows: int) -> tuple[int, int]:
+        """Cells of a launch's workspace, and how many of them, from the first, begin at 0."""
+        zeroed = rows * self.zeroed + (self.groups or 0) * self.group_zeroed
+        return zeroed + rows * self.cells, zeroed
 
 
 GridOf = Callable[[Shape], Grid]
@@ -67,20 +74,29 @@ def slices(from_width: int = SPLIT_FROM) -> GridOf:
 
 
 RING = 3  # histograms that a group adds up in turn
-GROUP_CELLS = 1  # in which it counts who has arrived
 SCORE_BYTES = 4
 
 
-def group_cells(bins: int, counters: int) -> int:
-    """Cells a row of groups that add up so many bins, and of so many counters of the row's own."""
-    return RING * bins + GROUP_CELLS + counters
+def group_cells(bins: int) -> int:
+    """Cells of a group that adds up so many bins: a ring of histograms, and how often a block arrived."""
+    return RING * bins + 1
 
 
 RADIX_BINS, RADIX_COUNTERS = 1 << 8, 2
+COOP_BINS, COOP_COUNTERS = 1 << 12, 3
 
 
 def chunks(shape: Shape) -> Grid:
     """As many blocks a row as it takes to hold its keys in shared memory, by the rule of vLLM's persistent kernel."""
     blocks, chunk = persistent_chunks(shape.rows, shape.width, shape.optin_bytes)
     held = -(-chunk // 4) * 4 * SCORE_BYTES
-    return Grid(blocks, shape.rows, held, group_cells(RADIX_BINS, RADIX_COUNTERS), blocks)
+    return Grid(blocks, shape.rows, held, RADIX_COUNTERS, group_cells(RADIX_BINS), cells=blocks)
+
+
+def whole_device(ties: int) -> GridOf:
+    """One block a multiprocessor, all of them on one row after the other; a buffer of so many ties a row."""
+
+    def grid(shape: Shape) -> Grid:
+        return Grid(shape.sms, 1, zeroed=COOP_COUNTERS, group_zeroed=group_cells(COOP_BINS), cells=ties)
+
+    return grid

@@ -143,9 +143,10 @@ def launch(
     blocks, bytes_ = grid.blocks * (rows if grid.groups is None else grid.groups), facts.shared_bytes + grid.more_shared
     geometry = Geometry(blocks, walk_of(path).threads, bytes_, facts.registers, facts.spilled, grid.blocks)
     workspace = None
-    if grid.zeroed or grid.cells:
-        workspace = torch.empty(rows * (grid.zeroed + grid.cells), dtype=torch.int32, device=scores.device)
-        workspace[: rows * grid.zeroed].zero_()
+    cells, zeroed = grid.workspace(rows)
+    if cells:
+        workspace = torch.empty(cells, dtype=torch.int32, device=scores.device)
+        workspace[:zeroed].zero_()
     if rows:
         cupy = load_cupy()
         with cupy.cuda.Device(device), _current_stream(cupy, device):

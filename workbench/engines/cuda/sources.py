@@ -13,6 +13,8 @@ from functools import cache
 
 from workbench.engines.cuda.grid import (
     ARRIVED,
+    COOP_BINS,
+    COOP_COUNTERS,
     RADIX_BINS,
     RADIX_COUNTERS,
     Grid,
@@ -22,13 +24,16 @@ from workbench.engines.cuda.grid import (
     group_cells,
     one_block,
     slices,
+    whole_device,
 )
 from workbench.engines.cuda.reports import MOST_PASSES, REPORT_INTS
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_variant
-from workbench.paths.models import bf16, per_row, recovery, rescans, sampled, sglang_v2
+from workbench.paths.models import bf16, per_row, prefixes, recovery, rescans, sampled, sglang_v2
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
 from workbench.paths.selection import Telemetry
+from workbench.paths.sglang import ROCM_TIES
+from workbench.paths.sglang_variants import V2_TIES
 from workbench.paths.shared import BYTES
 from workbench.paths.spec import Buffer, Path, Variant
 from workbench.paths.walk import walk_of
@@ -123,9 +128,22 @@ def _radix(by_index: int = 0) -> Kernel:
     options: dict[str, Value] = {
         "BY_INDEX": by_index,
         "GROUP_BINS": RADIX_BINS,
-        "ZEROED": group_cells(RADIX_BINS, RADIX_COUNTERS),
+        "GROUP_CELLS": group_cells(RADIX_BINS),
+        "ZEROED": RADIX_COUNTERS,
     }
     return Kernel("radix.cu", options, buffers=False, grid=chunks, waits=True)
+
+
+def _coop(ties: int, prefix: tuple[int, ...], rest: tuple[int, ...] = (0,), nan_is_least: int = 0) -> Kernel:
+    options: dict[str, Value] = {
+        "PREFIX_DIGITS": prefix,
+        "REST_DIGITS": rest,
+        "NAN_IS_LEAST": nan_is_least,
+        "GROUP_BINS": COOP_BINS,
+        "GROUP_CELLS": group_cells(COOP_BINS),
+        "ZEROED": COOP_COUNTERS,
+    }
+    return Kernel("coop.cu", options, unbinned=True, grid=whole_device(ties), waits=True)
 
 
 # By the model of a variant, or the family of its path, as ``workbench.paths.model.MODELS``.
@@ -164,6 +182,8 @@ KERNELS: dict[str, Kernel] = {
     "sampled": _sampled(),
     "bf16_exact": _bf16("exact"),
     "bf16_approximate": _bf16("approximate", bf16.LOSSY_BITS),
+    "coop": _coop(V2_TIES, prefixes.COOP_DIGITS, nan_is_least=1),
+    "rocm_coop": _coop(ROCM_TIES, prefixes.ROCM_DIGITS, prefixes.REST),
     "radix": _radix(),
     "flashinfer_radix": _radix(),
     "flashinfer_radix_by_index": _radix(by_index=1),
