@@ -188,7 +188,7 @@ def test_what_nothing_bounds_is_bounded(folder: File) -> None:
 
 
 def tied_rows(ties: int, length: int) -> dict[str, torch.Tensor]:
-    """Rows of which so many scores share their first 12 exact bits, and the k-th for 11 <= k <= 10 + ties is of these."""
+    """Rows of which so many scores share their first 12 exact bits; the 11th best is one of them."""
     generator = torch.Generator().manual_seed(13)
     order = torch.randperm(length, generator=generator)
     row = -torch.rand(length, generator=generator)
