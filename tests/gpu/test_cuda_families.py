@@ -7,10 +7,14 @@ import torch
 
 from tests.kernels.expected import check
 from tests.kernels.test_families import near_the_padding, sampled_rows, tied_rows
+from tests.kernels.test_support import POISON, amax_rows, check_amax, check_table, selections
+from workbench.engines.cuda import support
 from workbench.engines.cuda.launch import Launched, launch
 from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
+from workbench.paths.blocks import block_count
 from workbench.paths.catalog import get_path
+from workbench.paths.devices import get_device
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
 from workbench.paths.selection import UNWRITTEN, Selection
 from workbench.paths.spec import Path
@@ -203,3 +207,74 @@ def test_ties_that_fill_the_buffer_of_a_device(name: str) -> None:
 
 def test_coop_in_a_graph() -> None:
     replays(get_path("sglang.coop"), "stock", 70_000, 2048, [0, 1, 2047, 2048, 2049, 32_769, 69_999, 70_000])
+
+
+@pytest.mark.parametrize("skip", [0, 7, 8])
+def test_block_amax(skip: int) -> None:
+    rows, lengths = amax_rows()
+    keys = block_count(rows.shape[1])
+    out = torch.full((len(lengths), keys + 3), POISON, device="cuda")
+    for apart in (rows.cuda(), torch.nn.functional.pad(rows, (4, 1)).cuda()[:, 4:-1]):
+        check_amax(rows, lengths, skip, support.block_amax(apart, on_device(lengths), skip, out.clone()).cpu())
+    assert support.block_amax(rows.cuda(), on_device(lengths)).shape == (len(lengths), keys)
+    long = torch.randn(3, 1_000_000, generator=torch.Generator().manual_seed(1))
+    check_amax(
+        long,
+        [1_000_000, 999_993, 0],
+        0,
+        support.block_amax(
+            long.cuda(), on_device([1_000_000, 999_993, 0]), out=torch.full((3, 125_000), POISON, device="cuda")
+        ).cpu(),
+    )
+
+
+@pytest.mark.parametrize("k", [40, 2048])
+def test_candidate_blocks(k: int) -> None:
+    cases = selections(k)
+    ids = torch.stack([one for one, _ in cases]).cuda()
+    lengths = on_device([length for _, length in cases])
+    for table, outside in (
+        support.candidate_blocks(ids, lengths),
+        support.candidate_blocks(c := ids.clone(), lengths, c),
+    ):
+        for row, (selected, length) in enumerate(cases):
+            check_table(selected, length, table[row].cpu(), int(outside[row]))
+
+
+def test_resident_clusters() -> None:
+    """As the driver answers for a device whose numbers are on record."""
+    name = torch.cuda.get_device_properties(0).name
+    if torch.cuda.get_device_capability(0) < (9, 0):
+        with pytest.raises(UsageError, match=r"needs 9\.0"):
+            support.resident_clusters(8, 2)
+        return
+    eight, sixteen = support.resident_clusters(8, 2), support.resident_clusters(16, 1)
+    assert 0 < sixteen < eight
+    if "H200" in name:
+        assert (eight, sixteen) == (get_device("h200").clusters_8, get_device("h200").clusters_16)
+
+
+def test_what_the_kernels_beside_the_selectors_refuse() -> None:
+    lengths, scores = on_device([64]), torch.zeros(1, 64, device="cuda")
+    for call, told in (
+        (lambda: support.block_amax(scores.half(), lengths), "scores must be float32"),
+        (lambda: support.block_amax(scores, lengths[:0]), "lengths must be int32"),
+        (lambda: support.block_amax(scores, lengths, out=scores[:, :7]), "out has 7 keys a row; 8 are needed"),
+        (lambda: support.candidate_blocks(scores, lengths), "selected must be int32"),
+        (lambda: support.candidate_blocks(on_device([0] * 2049)[None], lengths), "k is 2049"),
+        (lambda: support.resident_clusters(0, 1), "1 or more are needed"),
+        (lambda: support.resident_clusters(8, 4096), "do not fit a multiprocessor"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            call()
+
+
+@pytest.mark.parametrize("name", ["vllm.trivial", "sglang.trivial", "flashinfer.trivial"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rows_no_longer_than_k(name: str, dtype: torch.dtype) -> None:
+    lengths, k = [0, -1, 1, 511, 512, 513], 512
+    scores = torch.full((len(lengths), 520), torch.nan, dtype=dtype, device="cuda")
+    made = launch(get_path(name), "stock", scores, on_device(lengths), k).indices.cpu()
+    first = torch.arange(k, dtype=torch.int32)
+    for row, length in enumerate(lengths):
+        assert torch.equal(made[row], torch.where(first < length, first, -1) if length <= k else first * 0 + UNWRITTEN)

@@ -44,15 +44,25 @@ def fewer_threads(path: Path, threads: int = THREADS) -> Path:
 
 def build(folder: File, path: Path, variant: str, *, telemetry: bool = True) -> ctypes.CDLL:
     """The kernel of a variant as a library of this machine, from the folder or built into it."""
-    source, options = source_of(path, variant), build_options(path, variant, telemetry=telemetry)
-    named = f"{source_digest(source)} {source} {options} {SHIM.read_text()}"
+    return build_source(folder, source_of(path, variant), build_options(path, variant, telemetry=telemetry))
+
+
+def build_source(folder: File, source: str, options: tuple[str, ...], wrapper: str = "") -> ctypes.CDLL:
+    """A source as a library, from the folder or built into it.
+
+    Args:
+        wrapper: C++ that calls the kernel of a source that is no selector; defines ``emulate``.
+    """
+    named = f"{source_digest(source)} {source} {options} {SHIM.read_text()} {wrapper}"
     library = folder / f"{hashlib.sha256(named.encode()).hexdigest()[:24]}.so"
     if not library.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         made = library.with_suffix(f".{secrets.token_hex(4)}")  # the same kernel may be built twice at once
         flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{kernels_dir()}", "-include", str(SHIM)]
-        command = [COMPILER, *flags, *options, "-x", "c++", str(kernels_dir() / source), "-o", str(made)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        own = ["-DEMULATED_OWN"] if wrapper else []
+        command = [COMPILER, *flags, *own, *options, "-x", "c++", "-", "-o", str(made)]
+        text = f'#include "{source}"\n{wrapper}'
+        subprocess.run(command, check=True, capture_output=True, text=True, input=text)
         made.replace(library)
     return _load(library)
 
@@ -85,7 +95,7 @@ def select(
     """
     kernel = kernel_of(path, variant)
     assert kernel is not None
-    assert rows.dtype == getattr(torch, kernel.dtype)
+    assert kernel.takes(str(rows.dtype).removeprefix("torch."))
     assert rows.stride(1) == 1
     count, begun = rows.shape[0], telemetry_of(path, variant, k)
     guarded = torch.full((count * k + 2 * GUARD,), UNWRITTEN, dtype=torch.int32)
@@ -106,19 +116,19 @@ def select(
         total if grid.groups is not None else 1,
         grid.more_shared,
         ctypes.c_uint(seed),
-        _pointer(rows),
+        pointer(rows),
         ctypes.c_longlong(rows.stride(0)),
         rows.shape[1],
         count,
-        _pointer(numbers),
-        _pointer(begins),
+        pointer(numbers),
+        pointer(begins),
         k,
-        _pointer(output),
+        pointer(output),
         grid.blocks,
-        _pointer(workspace),
-        _pointer(reports),
-        _pointer(histograms if begun.key_bits else None),
-        _pointer(dropped if room else None),
+        pointer(workspace),
+        pointer(reports),
+        pointer(histograms if begun.key_bits else None),
+        pointer(dropped if room else None),
         room,
     )
     assert wrong is None, wrong.decode()
@@ -133,5 +143,5 @@ def select(
     return found
 
 
-def _pointer(tensor: torch.Tensor | None) -> ctypes.c_void_p:
+def pointer(tensor: torch.Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())

@@ -28,7 +28,7 @@
 
 struct float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
-struct Index { unsigned x; };
+struct Index { unsigned x, y; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulated {
@@ -112,6 +112,13 @@ T atomicExch(T* at, T value) {
   emulated::maybe_part();
   const T before = *at;
   *at = value;
+  return before;
+}
+template <class T, class U>
+T atomicOr(T* at, U value) {
+  emulated::maybe_part();
+  const T before = *at;
+  *at |= value;
   return before;
 }
 inline void __threadfence() {}
@@ -231,6 +238,8 @@ inline const char* run_blocks(unsigned first, unsigned count, unsigned threads, 
 
 }  // namespace emulated
 
+#ifndef EMULATED_OWN
+
 // Runs `total` blocks, `at_once` of them at a time; the words say what went wrong, null if nothing.
 extern "C" const char* emulate(unsigned threads, unsigned total, unsigned at_once, unsigned more_shared, unsigned seed,
                                EMULATED_PARAMETERS) {
@@ -246,3 +255,5 @@ extern "C" const char* emulate(unsigned threads, unsigned total, unsigned at_onc
   }
   return nullptr;
 }
+
+#endif

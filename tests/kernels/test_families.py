@@ -9,16 +9,19 @@ import torch
 
 from tests.kernels import emulated
 from tests.kernels.emulated import fewer_threads
-from tests.kernels.expected import check
+from tests.kernels.expected import TRIVIAL, check
 from workbench.analysis.reference import reference
 from workbench.capture.row import Call, Row
 from workbench.engines.cuda.grid import RADIX_BINS, RADIX_COUNTERS, Grid, Shape, group_cells
 from workbench.engines.cuda.sources import grid_of
+from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import get_path
+from workbench.paths.model import run_model
 from workbench.paths.models import per_row
 from workbench.paths.models.sampled import sample_places
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
 from workbench.paths.selection import UNWRITTEN
+from workbench.paths.spec import Path
 
 pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
 
@@ -211,3 +214,19 @@ def test_ties_that_fill_the_buffer_of_a_device(name: str, folder: File) -> None:
                 check(path, "stock", row, 60, made, report)
             except AssertionError as error:
                 raise AssertionError(f"{ties} ties, {what}: {error}") from error
+
+
+@pytest.mark.parametrize(("path", "variant"), TRIVIAL, ids=[path.name for path, _ in TRIVIAL])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rows_no_longer_than_k(path: Path, variant: str, dtype: torch.dtype, folder: File) -> None:
+    path, k, lengths = fewer_threads(path), 300, [0, -1, 1, 299, 300, 301]
+    library = emulated.build(folder, path, variant)
+    found = emulated.select(library, path, variant, torch.zeros(6, 310, dtype=dtype), lengths, k)
+    first = torch.arange(k, dtype=torch.int32)
+    for length, (made, report, _) in zip(lengths, found, strict=True):
+        expected = torch.where(first < length, first, -1) if length <= k else torch.full_like(first, UNWRITTEN)
+        assert torch.equal(made.indices, expected)
+        assert report.telemetry.threshold_bin is None
+        if 0 < length <= k:
+            model = run_model(path, torch.zeros(length, dtype=dtype), k, Arrival(), variant)
+            assert torch.equal(made.indices, model.indices)

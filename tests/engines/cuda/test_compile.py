@@ -9,7 +9,7 @@ from pathlib import Path as File
 
 import pytest
 
-from tests.kernels.expected import CASES
+from tests.kernels.expected import CASES, TRIVIAL
 from workbench.engines.cuda import compile, sources
 from workbench.engines.cuda.compile import KernelError, build
 from workbench.engines.cuda.nvrtc import find_nvrtc
@@ -51,7 +51,11 @@ def test_every_kernel_compiles(arch: str, telemetry: bool, kept: File, monkeypat
         registers = 0 < built.facts.registers * sources.walk_of(path).threads <= 65536
         return "" if fits and registers and not built.facts.spilled else f"{path.name} {variant}: {built.facts}"
 
-    different = {(sources.source_of(*case), *sources.build_options(*case)): case for case in CASES}
+    for source in sources.SUPPORT:
+        assert not compile.build_source(
+            source, source, sources.support_options(source), arch, strict=True
+        ).facts.spilled
+    different = {(sources.source_of(*case), *sources.build_options(*case)): case for case in (*CASES, *TRIVIAL)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         failed = [problem for problem in pool.map(made, different.values()) if problem]
     assert not failed, "\n".join(failed)

@@ -5,13 +5,24 @@ from __future__ import annotations
 import pytest
 
 from workbench.engines.cuda.reports import FIELDS, MOST_PASSES, PASS_FIELDS, REPORT_INTS, read_report
-from workbench.engines.cuda.sources import KERNELS, build_options, kernel_of, source_digest, source_of, telemetry_of
+from workbench.engines.cuda.sources import (
+    KERNELS,
+    SUPPORT,
+    build_options,
+    kernel_of,
+    source_digest,
+    source_of,
+    support_options,
+    telemetry_of,
+)
 from workbench.errors import UsageError
 from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.model import MODELS
 from workbench.paths.models import recovery, rescans, sglang_v2
 from workbench.paths.selection import Pass, Telemetry
 from workbench.resources import kernels_dir
+
+HEADERS = "".join(one.read_text() for one in kernels_dir().glob("*.cuh"))
 
 
 def options(name: str, variant: str = "stock", **more: bool) -> dict[str, str]:
@@ -81,19 +92,23 @@ def test_telemetry_is_a_build() -> None:
 
 def test_every_option_is_used_by_its_source() -> None:
     """An option that no source reads says nothing; what a source reads and nobody sets does not compile."""
-    headers = "".join(one.read_text() for one in kernels_dir().glob("*.cuh"))
     for path in find_paths():
         for variant in path.variants:
             if kernel_of(path, variant.name) is None:
                 continue
-            text = headers + (kernels_dir() / source_of(path, variant.name)).read_text()
+            text = HEADERS + (kernels_dir() / source_of(path, variant.name)).read_text()
             for option in build_options(path, variant.name):
                 assert option.removeprefix("-D").split("=")[0] in text, option
 
 
 def test_every_kernel_belongs_to_a_model() -> None:
     assert KERNELS.keys() <= MODELS.keys()
-    assert {kernel.file for kernel in KERNELS.values()} == {one.name for one in kernels_dir().glob("*.cu")}
+    selectors = {kernel.file for kernel in KERNELS.values()}
+    assert selectors | SUPPORT.keys() == {one.name for one in kernels_dir().glob("*.cu")}
+    assert not selectors & SUPPORT.keys()
+    for source in SUPPORT:
+        for option in support_options(source):
+            assert option.removeprefix("-D").split("=")[0] in (kernels_dir() / source).read_text() + HEADERS, option
 
 
 def test_what_has_no_kernel() -> None:

@@ -76,18 +76,27 @@ def build(path: Path, variant: str, arch: str, *, telemetry: bool = True, strict
         KernelError: it does not compile.
         UsageError: the variant has no kernel, or no compiler is installed.
     """
+    options = build_options(path, variant, telemetry=telemetry)
+    return build_source(f"{path.name} {variant}", source_of(path, variant), options, arch, strict=strict)
+
+
+def build_source(name: str, source: str, options: tuple[str, ...], arch: str, *, strict: bool = False) -> Built:
+    """The machine code of a source in ``kernels/``, as ``build`` has that of a variant's.
+
+    Args:
+        name: of what it is built for, in errors. options: ``-DWORKBENCH_NAME=value`` each.
+    """
     nvrtc = find_nvrtc()
     if nvrtc is None:
         raise UsageError(NO_COMPILER)
-    source = source_of(path, variant)
-    options = (*build_options(path, variant, telemetry=telemetry), *COMPILER, *(STRICT if strict else ()))
+    options = (*options, *COMPILER, *(STRICT if strict else ()))
     named = [source_digest(source), source, arch, nvrtc.version, options, FORMAT]
     key = hashlib.sha256(json.dumps(named).encode()).hexdigest()
     folder = cache_folder()
     held = _held(folder, key)
     if held is not None:
         return held
-    cubin, log = _compile(nvrtc, f"{path.name} {variant}", source, arch, options)
+    cubin, log = _compile(nvrtc, name, source, arch, options)
     return _keep(folder, key, cubin, _facts(cubin, log))
 
 
@@ -112,9 +121,9 @@ def _facts(cubin: bytes, log: str) -> Facts:
 
 
 def _shared_bytes(cubin: bytes) -> int:
-    """The mark that ``kernels/platform.cuh`` leaves in the machine code."""
-    at = cubin.index(MARK) + MARK_BYTES
-    return int.from_bytes(cubin[at : at + 4], "little")
+    """The mark that ``kernels/platform.cuh`` leaves in the machine code; 0 where a kernel needs none."""
+    at = cubin.find(MARK)
+    return int.from_bytes(cubin[at + MARK_BYTES : at + MARK_BYTES + 4], "little") if at >= 0 else 0
 
 
 def _held(folder: File, key: str) -> Built | None:

@@ -27,7 +27,7 @@ class CudaEngine:
         kernel = kernel_of(path, task.variant)
         if kernel is None:
             return [without_kernel(path, task.variant)]
-        if row.dtype in path.dtypes and row.dtype != kernel.dtype:
+        if row.dtype in path.dtypes and not kernel.takes(row.dtype):
             return [f"scores are {row.dtype}, the CUDA kernel of {path.name} takes {kernel.dtype}"]
         if row.outside:
             return [f"length {row.length} leaves the row: the cuda engine reads no cell outside it"]

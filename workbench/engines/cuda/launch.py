@@ -17,6 +17,7 @@ from workbench.errors import UsageError
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path
 from workbench.paths.walk import walk_of
+from workbench.words import listed
 
 STATIC_SHARED = 48 * 1024  # a block that needs more asks for it
 
@@ -149,7 +150,7 @@ def launch(
         workspace[:zeroed].zero_()
     if rows:
         cupy = load_cupy()
-        with cupy.cuda.Device(device), _current_stream(cupy, device):
+        with cupy.cuda.Device(device), current_stream(cupy, device):
             shared = [
                 None if one is None else cupy.from_dlpack(one.detach())
                 for one in (_plain(scores), lengths, starts, output, workspace, *books)
@@ -172,7 +173,7 @@ class _Stream:
         return 0, self.handle  # version of the protocol
 
 
-def _current_stream(cupy: Any, device: int) -> Any:
+def current_stream(cupy: Any, device: int) -> Any:
     """Torch's current stream of a device, for CuPy."""
     handle = torch.cuda.current_stream(device).cuda_stream
     if handle == 0:
@@ -194,15 +195,16 @@ def _checked(
     kernel = kernel_of(path, variant)
     if kernel is None:
         raise UsageError(without_kernel(path, variant))
-    if scores.dtype != getattr(torch, kernel.dtype) or scores.dim() != 2 or not scores.is_cuda:
-        raise UsageError(f"scores must be {kernel.dtype} [rows, width] on a CUDA device")
+    dtype, taken = str(scores.dtype).removeprefix("torch."), [one for one in path.dtypes if kernel.takes(one)]
+    if dtype not in taken or scores.dim() != 2 or not scores.is_cuda:
+        raise UsageError(f"scores must be {listed(taken, 'or')} [rows, width] on a CUDA device")
     rows, width = scores.shape
     if rows and width and scores.stride(1) != 1:
         raise UsageError("the scores of a row must lie side by side")
     for name, tensor in (("lengths", lengths), ("starts", starts)):
         if tensor is not None and (_unlike(tensor, (rows,), scores.device) or not tensor.is_contiguous()):
             raise UsageError(f"{name} must be int32 [{rows}], contiguous, on {scores.device}")
-    reasons = path.unmet(k=k, length=None, dtype=kernel.dtype)
+    reasons = path.unmet(k=k, length=None, dtype=dtype)
     if k < 1:
         reasons.append(f"k is {k}; it must be at least 1")
     _refuse(reasons)

@@ -28,6 +28,7 @@ from workbench.engines.cuda.grid import (
 )
 from workbench.engines.cuda.reports import MOST_PASSES, REPORT_INTS
 from workbench.errors import UsageError
+from workbench.paths import blocks
 from workbench.paths.catalog import get_variant
 from workbench.paths.models import bf16, per_row, prefixes, recovery, rescans, sampled, sglang_v2
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
@@ -53,7 +54,8 @@ class Kernel:
         key_bits: bits of its bins, where they are not the path's; of the exact key if ``exact_bins``.
         buffers: whether candidates go through the path's buffer. holds_k: whether that has room for k in any case.
         needs: the least compute capability. grid: the blocks of a launch. waits: whether
-            blocks of a group wait for each other, so that the launch must be cooperative. dtype: of the scores.
+            blocks of a group wait for each other, so that the launch must be cooperative. dtype: of the scores;
+            ``None`` where none is read, so that bins, buffer and digits are no options of it.
     """
 
     file: str
@@ -67,7 +69,11 @@ class Kernel:
     needs: tuple[int, int] = (7, 0)
     grid: GridOf = one_block
     waits: bool = False
-    dtype: str = "float32"
+    dtype: str | None = "float32"
+
+    def takes(self, dtype: str) -> bool:
+        """Whether it takes scores of a dtype that its path takes."""
+        return self.dtype is None or self.dtype == dtype
 
 
 def _stash(model: str, rescan: tuple[int, ...] = BYTES, **options: Value) -> Kernel:
@@ -148,6 +154,7 @@ def _coop(ties: int, prefix: tuple[int, ...], rest: tuple[int, ...] = (0,), nan_
 
 # By the model of a variant, or the family of its path, as ``workbench.paths.model.MODELS``.
 KERNELS: dict[str, Kernel] = {
+    "identity": Kernel("trivial.cu", buffers=False, dtype=None),
     "stash": _stash("stash"),
     "detect_rescan": _stash("detect_rescan"),
     "collect_then_rescan": _stash("collect_then_rescan"),
@@ -195,6 +202,14 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
+# What is no selector: by the name of its file.
+SUPPORT: dict[str, Mapping[str, Value]] = {
+    "block_amax.cu": {"THREADS": 512, "KEYS_A_THREAD": 2, "BLOCK": blocks.BLOCK},
+    "candidate_blocks.cu": {"THREADS": 1024, "BLOCK": blocks.BLOCK, "BITMAP": blocks.BITMAP},
+    "probe.cu": {},
+}
+
+
 def kernel_of(path: Path, variant: str) -> Kernel | None:
     """What runs a variant of a path; ``None`` if the workbench has no kernel for it yet.
 
@@ -206,7 +221,7 @@ def kernel_of(path: Path, variant: str) -> Kernel | None:
     if not chosen.modelled or (buffer is not None and buffer.ranks is not None):
         return None
     kernel = KERNELS.get(chosen.model or path.family)
-    return kernel if kernel is not None and kernel.dtype in path.dtypes else None
+    return kernel if kernel is not None and any(map(kernel.takes, path.dtypes)) else None
 
 
 def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[str, ...]:
@@ -221,22 +236,32 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
     kernel = _kernel(path, variant)
     path = path.as_variant(get_variant(path, variant))
     walk = walk_of(path)
-    values: dict[str, Value] = {
+    called: dict[str, Value] = {
         "THREADS": walk.threads,
+        "TRANSFORM": 0,
+        "TELEMETRY": int(telemetry),
+        "MOST_PASSES": MOST_PASSES,
+        "REPORT_INTS": REPORT_INTS,
+    }
+    if kernel.dtype is None:
+        return _defined({**called, **kernel.options})
+    values: dict[str, Value] = {
+        **called,
         "LOAD": walk.load,
         "ITEMS": _items(path, walk.threads),
         "KEY_BITS": kernel.key_bits or path.key_bits or BYTES[0],
         "EXACT_BINS": int(kernel.exact_bins),
         "DIGITS": path.digits,
         "RANKED_TIES": path.ranked_ties,
-        "TRANSFORM": 0,
-        "TELEMETRY": int(telemetry),
-        "MOST_PASSES": MOST_PASSES,
-        "REPORT_INTS": REPORT_INTS,
         **_buffer(path, kernel),
         **kernel.options,
     }
-    return tuple(f"-DWORKBENCH_{name}={_spelled(values[name])}" for name in sorted(values))
+    return _defined(values)
+
+
+def support_options(source: str) -> tuple[str, ...]:
+    """The options that build a source of ``SUPPORT``."""
+    return _defined(SUPPORT[source])
 
 
 def grid_of(path: Path, variant: str, shape: Shape) -> Grid:
@@ -308,6 +333,10 @@ def _buffer(path: Path, kernel: Kernel) -> dict[str, Value]:
         "WHOLE_BIN": int(buffer.whole_bin),
         "LEAVES_UNWRITTEN": int(buffer.leaves_unwritten),
     }
+
+
+def _defined(values: Mapping[str, Value]) -> tuple[str, ...]:
+    return tuple(f"-DWORKBENCH_{name}={_spelled(values[name])}" for name in sorted(values))
 
 
 def _spelled(value: Value) -> str:

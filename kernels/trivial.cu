@@ -1,0 +1,19 @@
+// Rows no longer than k: every index in order, then -1; no score is read. A longer row is not this path's and stays as it
+// is. Model: workbench/paths/models/plain.py, `identity`.
+#include "call.cuh"
+#include "emission.cuh"
+
+namespace workbench {
+
+struct Shared {
+  int none;
+};
+
+__device__ __forceinline__ void select(const Call& call, int number, Shared&) {
+  const Row row = call.row(number);
+  if (row.length <= call.k) Output{call.slots(number), call.k, nullptr}.whole(row.length);
+}
+
+}  // namespace workbench
+
+WORKBENCH_SELECTOR(workbench::Shared, workbench::select)

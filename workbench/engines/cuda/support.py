@@ -1,0 +1,213 @@
+"""Kernels beside the selectors: block maxima, the table of candidate blocks, and how many clusters a device runs."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import torch
+
+from workbench.engines.cuda.compile import Built, build_source
+from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
+from workbench.engines.cuda.launch import current_stream
+from workbench.engines.cuda.sources import SUPPORT, support_options
+from workbench.errors import UsageError
+from workbench.paths.blocks import BLOCK, KEPT
+from workbench.paths.selection import UNWRITTEN
+
+KIB = 1024
+BLOCK_THREADS = 1024  # the most that a block has
+CLUSTERS_SINCE = (9, 0)
+# CUDA's numbers: of an attribute of a launch, of a function, and of a device.
+CLUSTER_DIMENSION, NON_PORTABLE_CLUSTER = 4, 14
+THREADS_OF_SM, SHARED_OF_SM, RESERVED_OF_BLOCK = 39, 81, 111
+
+
+def block_amax(
+    scores: torch.Tensor, lengths: torch.Tensor, skip_up_to: int = 0, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The key of every block of 8 scores of a batch, as ``workbench.paths.blocks.block_amax`` has them of a row.
+
+    A length outside the row is taken as the nearest that is not; the op that is described reads past the row.
+
+    Args:
+        scores: float32 [rows, width] on a CUDA device, rows any distance apart. lengths: int32 [rows] there.
+        skip_up_to: rows of so many blocks or fewer are skipped. out: float32 [rows, at least ceil(width / 8)] to be
+            written, a new one, poisoned with ``UNWRITTEN``, by default; what belongs to no block stays as it was.
+
+    Raises:
+        UsageError: a tensor that is no such thing, or no device, CuPy or compiler.
+    """
+    _refuse(unavailable())
+    _check("scores", scores, torch.float32, (None, None))
+    rows, width = scores.shape
+    _check("lengths", lengths, torch.int32, (rows,), scores.device)
+    keys = -(-width // BLOCK)
+    if out is None:
+        out = torch.full((rows, keys), UNWRITTEN, dtype=torch.float32, device=scores.device)
+    _check("out", out, torch.float32, (rows, None), scores.device)
+    if out.shape[1] < keys:
+        raise UsageError(f"out has {out.shape[1]} keys a row; {keys} are needed for {width} columns")
+    numbers = SUPPORT["block_amax.cu"]
+    threads, each = (numbers[name] for name in ("THREADS", "KEYS_A_THREAD"))
+    assert isinstance(threads, int)
+    assert isinstance(each, int)
+    if rows and keys:
+        grid = (-(-keys // (threads * each)), rows)
+        given = (scores, scores.stride(0), width, lengths, skip_up_to, out, out.stride(0))
+        _run("block_amax.cu", grid, threads, given, longs=(1, 6))
+    return out
+
+
+def candidate_blocks(
+    selected: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Selected block ids of a batch in ascending order, as ``workbench.paths.blocks.candidate_blocks`` has a row's.
+
+    Args:
+        selected: int32 [rows, k], contiguous, on a CUDA device, k up to 2048; negative where empty. lengths: int32
+            [rows] of the rows, in scores; negative ones count as 0. out: int32 [rows, k], contiguous, which may be
+            ``selected``; a new one by default.
+
+    Returns:
+        The table, and int32 [rows]: how many ids of a row the bitmap has no bit for. They are left out; the op that is
+        described writes past its memory there.
+
+    Raises:
+        UsageError: as for ``block_amax``.
+    """
+    _refuse(unavailable())
+    _check("selected", selected, torch.int32, (None, None), whole=True)
+    rows, k = selected.shape
+    if not 1 <= k <= KEPT:
+        raise UsageError(f"k is {k}; it must be from 1 to {KEPT}")
+    _check("lengths", lengths, torch.int32, (rows,), selected.device)
+    out = torch.empty_like(selected) if out is None else out
+    _check("out", out, torch.int32, (rows, k), selected.device, whole=True)
+    outside = torch.zeros(rows, dtype=torch.int32, device=selected.device)
+    threads = SUPPORT["candidate_blocks.cu"]["THREADS"]
+    assert isinstance(threads, int)
+    if rows:
+        _run("candidate_blocks.cu", (rows,), threads, (selected, lengths, k, out, outside))
+    return out, outside
+
+
+def resident_clusters(blocks: int, a_multiprocessor: int, device: int = 0) -> int:
+    """How many clusters a device runs at once, of so many blocks that are so many to a multiprocessor.
+
+    The driver is asked about an empty kernel whose blocks take their share of a multiprocessor's shared memory and
+    threads.
+
+    Args:
+        blocks: of a cluster, 16 included, which CUDA calls not portable. a_multiprocessor: blocks on one, from 1 up.
+        device: a CUDA device by its index.
+
+    Raises:
+        UsageError: no device, CuPy or compiler; a device without clusters; or numbers below 1.
+    """
+    _refuse(unavailable())
+    if blocks < 1 or a_multiprocessor < 1:
+        raise UsageError(f"{blocks} blocks, {a_multiprocessor} a multiprocessor: 1 or more are needed")
+    _refuse(limits_of(device).lacks(0, CLUSTERS_SINCE))
+    cupy = load_cupy()
+    runtime, driver = cupy.cuda.runtime, cupy.cuda.driver
+    kernel, _ = _loaded("probe.cu", device)
+
+    threads_of_sm, shared_of_sm, reserved = (
+        int(runtime.deviceGetAttribute(one, device)) for one in (THREADS_OF_SM, SHARED_OF_SM, RESERVED_OF_BLOCK)
+    )
+    shared_bytes = min((shared_of_sm // a_multiprocessor - reserved) // KIB * KIB, limits_of(device).optin_bytes)
+    threads = min(BLOCK_THREADS, threads_of_sm // a_multiprocessor)
+    if shared_bytes < 0 or threads < 1:
+        raise UsageError(f"{a_multiprocessor} blocks do not fit a multiprocessor of {limits_of(device).name}")
+    with cupy.cuda.Device(device):
+        runtime.deviceSynchronize()
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        function = kernel.kernel.ptr
+        driver.funcSetAttribute(function, NON_PORTABLE_CLUSTER, 1)
+        return _ask_driver(function, blocks, threads, shared_bytes)
+
+
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute`` with the dimensions of a cluster; its value takes 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class _Launch(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+def _ask_driver(function: int, blocks: int, threads: int, shared_bytes: int) -> int:
+    """``cuOccupancyMaxActiveClusters``."""
+    attribute = _Attribute(CLUSTER_DIMENSION, 0, (blocks, 1, 1))
+    asked = _Launch((blocks, 1, 1), (threads, 1, 1), shared_bytes, None, ctypes.pointer(attribute), 1)
+    found = ctypes.c_int()
+    ask = ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveClusters
+    status = ask(ctypes.byref(found), ctypes.c_void_p(function), ctypes.byref(asked))
+    if status:
+        raise UsageError(
+            f"the driver does not say how many clusters of {blocks} blocks of {threads} threads and {shared_bytes} "
+            f"bytes are resident: error {status}"
+        )
+    return found.value
+
+
+def _run(source: str, grid: tuple[int, ...], threads: int, given: tuple[Any, ...], longs: tuple[int, ...] = ()) -> None:
+    """Launch a kernel on torch's current stream; of the numbers it is given, those at ``longs`` are 64 bits wide."""
+    device = next(one.device.index for one in given if isinstance(one, torch.Tensor))
+    kernel, built = _loaded(source, device)
+    cupy = load_cupy()
+    with cupy.cuda.Device(device), current_stream(cupy, device):
+        arguments = tuple(
+            cupy.from_dlpack(one.detach())
+            if isinstance(one, torch.Tensor)
+            else (cupy.int64 if at in longs else cupy.int32)(one)
+            for at, one in enumerate(given)
+        )
+        kernel(grid, (threads,), arguments, shared_mem=built.facts.shared_bytes)
+
+
+@cache
+def _loaded(source: str, device: int) -> tuple[Any, Built]:
+    cupy, name = load_cupy(), source.removesuffix(".cu")
+    built = build_source(name, source, support_options(source), limits_of(device).arch)
+    with cupy.cuda.Device(device):
+        return cupy.RawModule(path=str(built.cubin)).get_function(f"workbench_{name}"), built
+
+
+def _check(
+    name: str,
+    tensor: torch.Tensor,
+    dtype: torch.dtype,
+    shape: tuple[int | None, ...],
+    device: torch.device | None = None,
+    whole: bool = False,
+) -> None:
+    """UsageError if a tensor is no such thing; rows may lie apart unless it must be ``whole``."""
+    sizes = ", ".join("n" if one is None else str(one) for one in shape)
+    fits = tensor.dim() == len(shape) and all(
+        one in (None, size) for one, size in zip(shape, tensor.shape, strict=False)
+    )
+    if tensor.dtype != dtype or not fits or not tensor.is_cuda or (device is not None and tensor.device != device):
+        where = "a CUDA device" if device is None else str(device)
+        raise UsageError(f"{name} must be {str(dtype).removeprefix('torch.')} [{sizes}] on {where}")
+    if tensor.numel() and not (tensor.is_contiguous() if whole or tensor.dim() == 1 else tensor.stride(1) == 1):
+        raise UsageError(
+            f"{name} must be contiguous" if whole else f"the numbers of a row of {name} must lie side by side"
+        )
+
+
+def _refuse(reasons: list[str]) -> None:
+    if reasons:
+        raise UsageError("; ".join(reasons))
