@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 from tests.kernels.expected import check
 from tests.kernels.test_families import near_the_padding, sampled_rows, tied_rows
 from tests.kernels.test_support import POISON, amax_rows, check_amax, check_table, selections
+from workbench.capture.row import Call, Row
+from workbench.engines.base import Task
 from workbench.engines.cuda import support
+from workbench.engines.cuda.compile import build
+from workbench.engines.cuda.device import limits_of
+from workbench.engines.cuda.engine import CudaEngine
 from workbench.engines.cuda.launch import Launched, launch
 from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
+from workbench.paths.arrival import Arrival
 from workbench.paths.blocks import block_count
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import get_device
@@ -23,6 +32,30 @@ pytest.importorskip("cupy", reason="CuPy is not installed (extras cuda12, cuda13
 
 ROOM = 1 << 16  # dropped members of a row that are listed
 GUARD = 4096
+
+
+BUILDS = [  # that are launched here
+    ("vllm.per_row", "stock"),
+    ("vllm.radix", "stock"),
+    ("flashinfer.radix", "deterministic"),
+    ("vllm.sampled", "stock"),
+    ("sglang.bf16_small", "stock"),
+    ("sglang.bf16_small", "approximate_13_bit"),
+    ("tilelang.topk_selector", "stock"),
+    ("sglang.coop", "stock"),
+    ("sglang.rocm_coop", "stock"),
+]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _built(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cache of these tests' own, filled by all cores."""
+    arch = limits_of(0).arch
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        patch.setenv("TOPK_WORKBENCH_KERNELS", str(tmp_path_factory.mktemp("kernels")))
+        wanted = [(get_path(name), variant, told) for name, variant in BUILDS for told in (True, False)]
+        list(pool.map(lambda one: build(one[0], one[1], arch, telemetry=one[2]), wanted))
+        yield
 
 
 def on_device(lengths: list[int]) -> torch.Tensor:
@@ -98,6 +131,16 @@ def test_per_row_sorts_by_the_padded_width(width: int) -> None:
     for k in (1, 300, 500, 899):
         made = agree(path, "stock", rows.cuda(), [900] * len(rows), k, [1] * len(rows))
         assert made.geometry.blocks_a_row == (10 if width >= SPLIT_FROM else 1)
+
+
+def test_the_engine_knows_the_padded_width_of_the_call() -> None:
+    """A row of which a capture holds only what is valid is sorted as the op sorted it."""
+    scores = near_the_padding()["-inf"]
+    for width, odd in ((900, False), (RADIX_FROM, True)):
+        task = Task(Row(scores, 900, call=Call(width=width)), 500, Arrival(), get_path("vllm.per_row"), "stock")
+        assert CudaEngine().refusals(task) == []
+        indices = CudaEngine().select(task).indices
+        assert bool(((indices < 0) | (indices >= 900)).any()) == odd
 
 
 @pytest.mark.parametrize("k", [512, 2048, 3000])

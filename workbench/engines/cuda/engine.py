@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from workbench.capture.row import Row
 from workbench.engines.base import Task
 from workbench.engines.cuda.device import unavailable
 from workbench.engines.cuda.launch import launch, needs_of
@@ -34,8 +35,8 @@ class CudaEngine:
         reasons = path.as_variant(path.variant(task.variant)).unmet(k=task.k, length=row.length, dtype=row.dtype)
         if reasons or unavailable():
             return reasons or unavailable()
-        device, width = _device_of(row.scores).index, row.scores.numel()
-        return needs_of(path, task.variant, device, rows=1, width=width, k=task.k)
+        device = _device_of(row.scores).index
+        return needs_of(path, task.variant, device, rows=1, width=_width_of(row), k=task.k)
 
     def select(self, task: Task) -> Selection:
         """On the row's own device if it lies on one, else the current one; the selection is where the row is."""
@@ -44,8 +45,23 @@ class CudaEngine:
         scores = row.scores.to(device)[None]
         lengths, starts = (torch.tensor([one], dtype=torch.int32, device=device) for one in (row.length, row.start))
         listed = min(row.length, MOST_DROPPED)
-        made = launch(task.path, task.variant, scores, lengths, task.k, starts=starts, histograms=True, dropped=listed)
+        made = launch(
+            task.path,
+            task.variant,
+            scores,
+            lengths,
+            task.k,
+            starts=starts,
+            width=_width_of(row),
+            histograms=True,
+            dropped=listed,
+        )
         return Selection(made.indices[0].to(row.scores.device), made.reports[0].telemetry)
+
+
+def _width_of(row: Row) -> int:
+    """Padded columns of the row's call, of which the row here may have fewer."""
+    return max(row.call.width or 0, row.scores.numel())
 
 
 def _device_of(scores: torch.Tensor) -> torch.device:

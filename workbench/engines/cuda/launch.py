@@ -97,6 +97,7 @@ def launch(
     *,
     starts: torch.Tensor | None = None,
     output: torch.Tensor | None = None,
+    width: int | None = None,
     telemetry: bool = True,
     histograms: bool = False,
     dropped: int = 0,
@@ -111,6 +112,7 @@ def launch(
         lengths: int32 [rows] there; negative ones count as 0. k: winners wanted, one that the path takes.
         starts: int32 [rows], first valid cells; ``None`` where every row begins at 0.
         output: int32 [rows, k], contiguous, to be written; a new one, poisoned with ``UNWRITTEN``, by default.
+        width: padded columns of the call, by which some paths choose their way, where the rows here have fewer.
         telemetry: whether the build that tells of its inside is taken. histograms: whether it gives all bins.
         dropped: how many dropped members of a row it lists.
 
@@ -122,7 +124,8 @@ def launch(
     rows = _checked(path, variant, scores, lengths, starts, k)
     device = scores.device.index
     _refuse(list(_needs(path, variant, device, telemetry)))
-    grid, lacking = _grid(path, variant, rows, scores.shape[1], k, device, telemetry)
+    width = max(width or 0, scores.shape[1])
+    grid, lacking = _grid(path, variant, rows, width, k, device, telemetry)
     _refuse(lacking)
     if output is None:
         output = torch.full((rows, k), UNWRITTEN, dtype=torch.int32, device=scores.device)
@@ -140,7 +143,7 @@ def launch(
         book(dropped, True, -1),
     )
     kernel, built = _loaded(path, variant, device, telemetry)
-    facts, width = built.facts, scores.shape[1]
+    facts = built.facts
     blocks, bytes_ = grid.blocks * (rows if grid.groups is None else grid.groups), facts.shared_bytes + grid.more_shared
     geometry = Geometry(blocks, walk_of(path).threads, bytes_, facts.registers, facts.spilled, grid.blocks)
     workspace = None
