@@ -132,7 +132,10 @@ class CudaTimer:
         if reasons:
             return Answer(refused=tuple(reasons))
         one, device = selecting[0], launch.scores.device
-        if lacking := needs_of(one.path, one.variant, device.index, telemetry=False):
+        rows, width = launch.scores.shape
+        if lacking := needs_of(
+            one.path, one.variant, device.index, rows=rows, width=width, k=launch.k, telemetry=False
+        ):
             return Answer(refused=tuple(lacking))
         lengths = launch.lengths.to(device)
         out = torch.empty((launch.scores.shape[0], launch.k), dtype=torch.int32, device=device)
