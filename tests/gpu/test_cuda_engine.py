@@ -127,7 +127,7 @@ def test_repairs_lose_nothing(path: Path, variant: str) -> None:
     room = path.buffer.slots(2048) if path.buffer is not None else 0
     width = min(max(low, 2 * room) + 4000, bounded.up_to if isinstance(bounded.up_to, int) else 1 << 20)
     for k in dict.fromkeys((usual_k(path), min(path.ks) if path.ks is not None else 100)):
-        rows = hard_rows(1000, width)
+        rows = hard_rows(1000, width).to(getattr(torch, path.dtypes[0]))
         lengths = torch.randint(max(low, k) + 1, width + 1, (1000, 1), device="cuda")
         made = launch(path, variant, rows, lengths.flatten().to(torch.int32), k, telemetry=False).indices.long()
         assert bool(((made >= 0) & (made < lengths)).all())
