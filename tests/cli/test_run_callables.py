@@ -192,7 +192,7 @@ def test_a_fault_is_a_finding(cli: Cli, cli_json: CliJson, captures: Path, mine:
         (("--op", "their_topk:good", "--paths", "vllm.*"), "leave paths and variants as they are"),
         (("--import", "their_topk"), "--import is for callables"),
         (("--cuda",), "--cuda is for callables"),
-        (("--engine", "model,nope"), "unknown engine 'nope'; known engines: model, recorded, vendor"),
+        (("--engine", "model,nope"), "unknown engine 'nope'; known engines: model, cuda, recorded, vendor"),
         (("--engine", "model,"), "unknown engine ''"),
         (("--engine", "vendor", "--release", ""), "release"),
     ],

@@ -6,7 +6,7 @@ python -m tests.docs.tables          # rewrite them
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from workbench.capture.format import (
 )
 from workbench.capture.readers.naming import NAMES
 from workbench.capture.readers.table import READERS
+from workbench.engines.vendor.adapters import ADAPTERS, Adapter
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, Device
 from workbench.paths.ops import OPS, Op
@@ -37,6 +38,7 @@ from workbench.record.interfaces import INTERFACES
 from workbench.runs.matrix_words import cell_text, matrix_sentence
 from workbench.synthetic.distributions import DISTRIBUTIONS
 from workbench.vendor.schemas import known_schemas
+from workbench.words import listed
 
 ROOT = Path(__file__).parents[2]
 PAGES = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "captures" / "README.md")
@@ -226,6 +228,32 @@ def vendor_ops() -> str:
     )
 
 
+def adapters() -> str:
+    """The ops that the vendor engine calls, and what they take."""
+    rows = []
+    for one in ADAPTERS.values():
+        k = listed(one.ks, "or") or (f"up to {one.k_up_to}" if one.k_up_to else "any")
+        k += f", a multiple of {one.k_of}" if one.k_of > 1 else ""
+        scores = ", ".join(str(dtype).removeprefix("torch.") for dtype in one.dtypes)
+        package = f"{one.package}, built" if one.built_when_called else one.package
+        rows.append((f"`{one.op}`", package, k, scores, "any" if one.starts else "0", "; ".join(_others(one)) or "–"))
+    return _table(["op", "package", "k", "scores", "starts", "besides"], rows)
+
+
+def _others(one: Adapter) -> Iterator[str]:
+    if one.contiguous:
+        yield "no padding between rows"
+    if one.stride_bytes > 1:
+        yield f"stride a multiple of {one.stride_bytes} bytes"
+    if one.width_up_to is not None:
+        yield f"width up to {one.width_up_to}"
+    for since, most in one.rows_up_to:
+        yield f"up to {most} rows from {'.'.join(map(str, since))} on"
+    if one.capabilities:
+        known = (".".join(map(str, each)) + (".x" if len(each) == 1 else "") for each in one.capabilities)
+        yield f"compute capability {', '.join(known)}"
+
+
 def plan() -> str:
     """SGLang's v2 by release and architecture."""
     lines = []
@@ -397,6 +425,7 @@ def _cell(cell: wb.Cell) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "vendor-ops": vendor_ops,
+    "adapters": adapters,
     "tensors": tensors,
     "tokens": tokens,
     "mappings": mappings,

@@ -106,6 +106,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
         (raising(ValueError("no\nway")), "mine raised ValueError: no way"),
         (raising(SystemExit(3)), "mine raised SystemExit: 3"),
         (raising(MemoryError()), "mine raised MemoryError"),
+        (raising(RuntimeError("CUDA error: misaligned\nCompile with")), "raised RuntimeError: CUDA error: misaligned$"),
         (lambda s: s, "mine raised TypeError: .* positional argument"),
         (lambda s, n, k: None, r"mine returned nothing; int32 or int64 \[rows, k\]"),
         (lambda s, n, k: tuple(torch.topk(s, k)), "mine returned a tuple of 2; .* or an object with such indices"),

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -136,12 +137,13 @@ def test_noise_does_not_disturb_the_answers(behave: Behave) -> None:
         assert kinds(given, engine.answer(given, calls=3)) <= {"exact", "ties"}
 
 
-HANGS = "call 1 of 2 of vllm.persistent_topk did not return within 2 s: it hangs, or takes longer than that"
+CALL = "call 1 of 2 of vllm.persistent_topk"
+HANGS = f"{CALL} did not return within 2 s: it hangs, or takes longer than that"
 FAULTS = {
     "hangs": HANGS,
     "hangs holding the lock": HANGS,
-    "crashes": "the process ended by signal 11 (SIGSEGV); it printed last: before the crash",
-    "exits": "the process ended with exit code 3",
+    "crashes": f"{CALL}: the process ended by signal 11 (SIGSEGV); it printed last: before the crash",
+    "exits": f"{CALL}: the process ended with exit code 3",
     "illegal access": "CUDA error: an illegal memory access was encountered",
     "raises": "ValueError: persistent_topk would oversubscribe the device",
 }
@@ -174,9 +176,9 @@ def test_the_session_of_a_hung_library_is_ended_whole(behave: Behave) -> None:
     found = []
 
     class Watched(VendorEngine):
-        def _tensors(self, given: Launch) -> dict[str, object]:
+        def _called(self, *given: Any) -> Answer:
             found.extend(opened.worker.pid for opened in self._workers.values())
-            return super()._tensors(given)
+            return super()._called(*given)
 
     with Watched(device="cpu", call_s=2) as engine:
         assert "did not return within 2 s" in engine.answer(launch("vllm.persistent_topk")).fault
@@ -190,9 +192,9 @@ from workbench.engines.launch import Launch
 from workbench.engines.vendor.engine import VendorEngine
 
 class Told(VendorEngine):
-    def _tensors(self, given):
+    def _called(self, *given):
         print(*(one.worker.pid for one in self._workers.values()), flush=True)
-        return super()._tensors(given)
+        return super()._called(*given)
 
 rows = torch.randn(2, 4096)
 given = Launch("vllm.persistent_topk", 512, rows, torch.full((2,), 4096, dtype=torch.int32), 4096)
@@ -415,7 +417,7 @@ def test_engines_choices_and_unknown_ops_are_refused() -> None:
         for op, start in (
             ("vllm.sparse_indexer_topk", "vllm.sparse_indexer_topk is an engine's own choice among ops"),
             ("sglang.deepseek_v4_topk_transform_512", "the vendor engine does not know how"),
-            ("", "the launch names no op"),
+            ("", "the op is not known; give it (--op)"),
         ):
             (reason,) = engine.answer(replace(given, op=op)).refused
             assert reason.startswith(start)

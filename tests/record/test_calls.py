@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,16 @@ import torch
 import workbench as wb
 from tests.record import ops
 from tests.record.ops import bits, matrix, persistent
+from workbench.paths.transforms import PageTable, Ragged, Raw, Transform
+from workbench.record.judging import is_bad
+from workbench.record.positions import row_positions
 
 
-def opened(recorder) -> list[wb.Row]:
+def opened(recorder, problem: str = "") -> list[wb.Row]:
     rows = []
     for path in recorder.files:
         with wb.open(path) as capture:
-            assert capture.verify() == []
+            assert all(problem and problem in one for one in capture.verify())
             rows += list(capture)
     return rows
 
@@ -127,18 +131,80 @@ def test_page_table_outputs_become_positions(tmp_path: Path, tables: int) -> Non
     assert [row.indices.tolist() for row in opened(recorder)] == plain.tolist()
 
 
-def test_a_table_with_repeated_pages_leaves_indices_out_and_says_so(tmp_path: Path) -> None:
-    scores, k = matrix(1, 2500, 9), 2048
-    out = torch.zeros(1, k, dtype=torch.int32)
-    table = torch.zeros(1, 2500, dtype=torch.int32)
+def fused(table: torch.Tensor, seed: int, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Calls the op that looks its selection up in page tables, each row in its own; what it returned."""
+    rows = len(table)
+    out = torch.zeros(rows, 2048, dtype=torch.int32) if out is None else out
+    bounds = torch.arange(rows + 1, dtype=torch.int32)
+    lengths = torch.full((rows,), 2500, dtype=torch.int32)
+    torch.ops.sgl_kernel.fast_topk_transform_fused(matrix(rows, 2500, seed), lengths, out, table, bounds, None)
+    return out
+
+
+def test_what_a_table_with_repeated_pages_gives_is_kept_as_it_is(tmp_path: Path) -> None:
+    once = torch.arange(2500, dtype=torch.int32).flip(0)
+    twice = once.clone()
+    twice[7] = twice[3]
     with wb.record(tmp_path, rows="all") as recorder:
-        torch.ops.sgl_kernel.fast_topk_transform_fused(
-            scores, torch.tensor([2500], dtype=torch.int32), out, table, torch.tensor([0, 1], dtype=torch.int32), None
-        )
-    (path,) = recorder.files
-    with wb.open(path) as capture:
-        assert capture[0].indices is None
-        assert "cannot be mapped back" in capture.info.source
+        out = fused(torch.stack([once, twice, twice]), 9)
+    assert len(recorder.files) == 2, "positions and cache slots are in files of their own"
+    rows = opened(recorder, "a page stands twice in the table")
+    assert [row.mapped is None for row in rows] == [True, False, False]
+    for at in (1, 2):
+        mapped = rows[at].mapped
+        assert mapped is not None
+        assert (mapped.returned, mapped.page_size) == ("page table", 1)
+        assert mapped.table is not None
+        assert torch.equal(mapped.table, twice)
+        assert torch.equal(rows[at].indices, out[at])
+    told, *untold = wb.run(rows, engine="recorded")
+    assert told.verdict == "exact"
+    assert all(line.verdict is None and "stands at places 3 and 7" in line.refused for line in untold)
+
+
+@pytest.mark.parametrize(
+    ("transform", "returned", "length", "kept"),
+    [
+        (PageTable(torch.arange(10), 64), [65, 3, -1], 100, None),
+        (PageTable(torch.arange(10), 64), [65, 101, -1], 100, "page table"),  # on the last page, past the length
+        (PageTable(torch.arange(10), 64), [65, 300, -1], 100, "page table"),  # on a page past the length
+        (PageTable(torch.arange(10), 64), [65, 9000, -1], 100, "page table"),  # on a page of no row
+        (PageTable(torch.arange(10), 64), [65, -5, -1], 100, "the indices are left out"),
+        (Ragged(50), [50, 149, -1], 100, None),
+        (Ragged(50), [50, 150, -1], 100, "offset"),
+        (Ragged(50), [50, 49, -1], 100, "offset"),
+        (Ragged(50), [50, -777, 49], 100, "the indices are left out"),
+        (Raw(), [0, 100, -1], 100, None),
+        (Raw(), [0, -5, -1], 100, "the indices are left out"),
+    ],
+)
+def test_outputs_are_positions_where_these_can_be_told(
+    transform: Transform, returned: list[int], length: int, kept: str | None
+) -> None:
+    out = torch.tensor(returned, dtype=torch.int32)
+    indices, mapped, why = row_positions(transform, out, length)
+    assert (indices is None) == bool(why)
+    assert kept is None or (mapped.returned if mapped else why).startswith(kept)
+    if mapped is None and indices is not None:
+        assert indices.tolist() == transform.invert(out, length).tolist()
+    elif mapped is not None:
+        assert indices is not None
+        assert indices.tolist() == returned
+        row = wb.Row(torch.zeros(600), length, call=wb.Call(k=3), indices=indices, mapped=mapped)
+        (line,) = wb.run(row, engine="recorded")
+        assert line.refused or (line.verdict, line.out_of_range) == ("invalid", 1)
+
+
+def test_a_bad_row_is_kept_by_what_its_cache_slots_stand_for() -> None:
+    row = wb.Row(
+        *(torch.randn(2500), 2500),
+        call=wb.Call(k=2048, op="sglang.fast_topk_transform_fused"),
+        indices=torch.arange(2048, dtype=torch.int32),
+        mapped=wb.Mapped("page table", torch.arange(2500, dtype=torch.int32).flip(0), 1),
+    )
+    assert is_bad(row)
+    untold = replace(row, mapped=wb.Mapped("page table", torch.zeros(2500, dtype=torch.int32), 1))
+    assert is_bad(untold) == is_bad(replace(row, indices=None, mapped=None)), "what cannot be told decides nothing"
 
 
 def test_torch_topk_along_any_dimension(tmp_path: Path) -> None:

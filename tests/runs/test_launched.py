@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import workbench as wb
 from tests.runs.test_run import bad_row
 from workbench.engines.launch import Answer, Launch, OpEngine
 from workbench.runs import launched
+from workbench.runs.engines import release_called
 from workbench.runs.launched import run_launched
 
 
@@ -152,19 +154,44 @@ def test_an_answer_of_another_shape_is_no_selection() -> None:
 def test_vendor_by_name_is_made_for_the_release_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Fake] = []
 
-    def vendor_engine(release: str) -> Fake:
+    def vendor_engine(release: str | None, call_s: float | None) -> Fake:
+        assert call_s is None
         made.append(Fake(right, release))
         return made[-1]
 
     monkeypatch.setattr("workbench.runs.engines.vendor_engine", vendor_engine)
     assert wb.run(bad_row(), engine="vendor").lines[0].release == "vllm==0.26.0"
     assert wb.run(bad_row(), engine="vendor", release="vllm==0.30.0").lines[0].release == "vllm==0.30.0"
-    assert [one.closed for one in made] == [True, True]
-    with pytest.raises(wb.UsageError, match="--release"):
-        wb.run(bad_row(release=None), engine="vendor")
+    assert wb.run(bad_row(release=None), engine="vendor").lines[0].release is None
+    assert made[-1].release is None  # what is installed
     with pytest.raises(wb.UsageError, match=r"rows are of vllm==0\.26\.0 and vllm==0\.29\.0"):
         wb.run([bad_row(), bad_row(release="vllm==0.29.0")], engine="vendor")
     assert all(one.closed for one in made)
+
+
+def test_what_is_installed_is_called_where_neither_run_nor_capture_names_a_release_of_the_op() -> None:
+    call = bad_row().call
+    for op, given, own, called in (
+        (None, None, "vllm==0.26.0", "vllm==0.26.0"),
+        (None, "vllm==0.30.0", "vllm==0.26.0", "vllm==0.30.0"),
+        (None, None, None, None),
+        ("sglang.fast_topk_v2", None, "vllm==0.26.0", None),
+        ("sglang.fast_topk_v2", None, "sgl-kernel==0.3.21", "sgl-kernel==0.3.21"),
+        ("sglang.fast_topk_v2", "vllm==0.26.0", None, "vllm==0.26.0"),  # which the engine refuses with the reason
+        ("torch.topk", None, "torch==2.11.0", "torch==2.11.0"),
+    ):
+        assert release_called(replace(call, release=own), op, given) == called
+
+
+def test_lines_are_of_the_release_that_ran_and_say_what_it_was() -> None:
+    about = {"release": "vllm==0.26.0+cu129", "from": "installed", "torch": "2.11.0", "gpu": "an H200"}
+    about |= {"library": "/a/b/_C.abi3.so", "sha256": "0123456789abcdef"}
+    engine = Fake(lambda launch, calls: Answer(exact(launch).expand(calls, -1, -1), about=about), None)
+    report = run_launched(bad_row(release=None), engine)
+    (line,) = report
+    assert (line.release, line.path) == ("vllm==0.26.0", "vllm.histogram_256")
+    assert line.ran == "vllm==0.26.0+cu129 (installed), _C.abi3.so 0123456789ab, torch 2.11.0, an H200"
+    assert report.about == {"vllm==0.26.0+cu129": about}
 
 
 def test_engines_of_all_kinds_side_by_side() -> None:
@@ -180,7 +207,7 @@ def test_engines_of_all_kinds_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("engine", "said"),
     [
-        ("nope", "unknown engine 'nope'; known engines: model, recorded, vendor"),
+        ("nope", "unknown engine 'nope'; known engines: model, cuda, recorded, vendor"),
         ([], "no engine is given"),
         (["model", "model"], "model is given twice"),
         (3, "an engine is a name .* or a callable; this is 3"),

@@ -89,6 +89,73 @@ def test_chosen_rows_of_a_whole_call_say_that_others_were_not_given() -> None:
     assert laid.note.endswith("the other rows of its call were not given")
 
 
+def interleaved(dtype: torch.dtype = torch.float32) -> wb.Capture:
+    """Two calls of three rows, whose rows alternate."""
+    calls = [replace(CALL, step=at) for at in range(2)]
+    rows = [replace(row, call=calls[at % 2]) for at, row in enumerate(rows_of(CALL, 6, dtype))]
+    return wb.Capture.from_rows(rows)
+
+
+def test_chosen_rows_are_laid_among_the_others_of_their_call() -> None:
+    capture = wb.Capture.from_rows(rows_of(CALL))
+    (whole,) = lay(capture)
+    (laid,) = lay([capture[2], capture[1]], among=capture)
+    assert laid.launch is not None
+    assert whole.launch is not None
+    assert (laid.launch.slots, laid.places, laid.note) == ((2, 1), (0, 1), "")
+    assert [row.index for row in laid.rows] == [2, 1]
+    assert torch.equal(laid.launch.scores, whole.launch.scores)
+    assert laid.launch.scores.stride() == whole.launch.scores.stride()
+    assert laid.launch.lengths.tolist() == [4, 5, 6]
+    assert [row.scores.data_ptr() for row in laid.rows] == [laid.launch.scores[at].data_ptr() for at in (2, 1)]
+
+
+def test_interleaved_calls_are_laid_whole_where_the_capture_is_given() -> None:
+    capture = interleaved()
+    found = lay(capture, among=capture)
+    assert [laid.places for laid in found] == [(at,) for at in range(6)]
+    assert [laid.launch.slots for laid in found if laid.launch] == [(0,), (0,), (1,), (1,), (2,), (2,)]
+    for at, laid in enumerate(found):
+        assert laid.launch is not None
+        assert torch.equal(laid.launch.scores, torch.stack([capture[row].scores for row in range(at % 2, 6, 2)]))
+    assert {laid.note.partition(":")[0] for laid in lay(capture)} == {
+        "laid alone, in 3 equal copies of which the first is judged"
+    }
+
+
+def test_rows_of_another_capture_or_call_are_laid_alone() -> None:
+    capture, other = wb.Capture.from_rows(rows_of(CALL)), wb.Capture.from_rows(rows_of(CALL), "other")
+    (strange,) = lay([other[1]], among=capture)
+    assert strange.note.endswith("the other rows of its call were not given")
+    (changed,) = lay([replace(capture[1].with_call(rows=7), batch=None)], among=capture)
+    assert changed.launch is not None
+    assert len(changed.launch.scores) == 7
+    assert changed.note.endswith("its call is not wholly captured")
+    (wider,) = lay([capture[1].with_call(stride=12)], among=capture)
+    assert wider.launch is not None
+    assert (wider.launch.slots, wider.launch.scores.stride(0)) == ((1,), 12)
+
+
+def test_others_that_cannot_be_read_or_do_not_fit_are_told(tmp_path: Path) -> None:
+    wb.write(tmp_path / "c.safetensors", rows_of(CALL))
+    with wb.open(tmp_path / "c.safetensors") as capture:
+        row = capture[1]
+    (laid,) = lay([row], among=capture)
+    assert laid.launch is not None
+    assert "the other rows of its call cannot be read: " in laid.note
+    with wb.open(tmp_path / "c.safetensors") as capture:
+        (large,) = lay([capture[1]], among=capture, limit=3 * 8 * 4 - 1)
+    assert large.launch is None
+    assert "--rows" in large.refused
+
+
+def test_a_row_that_is_given_twice_is_no_whole_call() -> None:
+    capture = wb.Capture.from_rows(rows_of(replace(CALL, rows=2), 2))
+    (laid,) = lay([capture[1], capture[1]], among=capture)
+    assert laid.launch is not None
+    assert (laid.launch.slots, laid.launch.lengths.tolist()) == ((1, 1), [4, 5])
+
+
 def test_a_call_with_more_rows_than_it_says_is_not_taken_for_whole() -> None:
     found = lay(wb.Capture.from_rows(rows_of(CALL, 7)))
     assert [laid.places for laid in found] == [(at,) for at in range(7)]

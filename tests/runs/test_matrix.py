@@ -338,14 +338,31 @@ def test_vendor_ranges_need_both_ends_and_take_what_is_between(monkeypatch: pyte
         wb.matrix(small(), "vllm==0.24.0..0.34.0", engine="vendor")
     with pytest.raises(UsageError, match=r"vllm==0.1 and vllm==0.2 are neither .*; here are vllm==0.24.0, "):
         wb.matrix(small(), "vllm==0.1..0.2", engine="vendor")
-    with pytest.raises(UsageError, match=r"no release of sglang is added or installed; add some with"):
-        wb.matrix(small(), op="sglang.topk_transform_paged_v2", engine="vendor")
+    with pytest.raises(UsageError, match=r"no release of sglang-kernel is added or installed; add with: workbench"):
+        wb.matrix(small(), op="sglang.fast_topk_v2", engine="vendor")
+
+
+def test_what_is_built_where_it_is_installed_cannot_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    op, built = "sglang.topk_transform_paged_v2", "its ops are built where it is installed, one release an environment"
+    monkeypatch.setattr("workbench.runs.releases.installed", lambda package: [])
+    with pytest.raises(UsageError, match=rf"no release of sglang is installed .*: pip install sglang; {built}"):
+        wb.matrix(small(), op=op, engine="vendor")
+    with pytest.raises(UsageError, match=r"0.5.18 and sglang==0.5.23 are not .* pip install sglang==0.5.18 or pip "):
+        wb.matrix(small(), "sglang==0.5.18..0.5.23", op=op, engine="vendor")
+    monkeypatch.setattr("workbench.runs.releases.installed", lambda package: [parse_wheel("sglang==0.5.21")])
+    monkeypatch.setattr("workbench.runs.judges.vendor_engine", Releases({"0.5.21": clean}))
+    found = wb.matrix(small(), "sglang==0.5.18..0.5.23", op=op, engine="vendor", repeats=1)
+    assert found.releases == ("sglang==0.5.21",)
+    assert found.notes == (f"of sglang==0.5.18..0.5.23 only sglang==0.5.21 is installed here; {built}",)
+    with pytest.raises(UsageError, match=r"sglang==0.5.23 is not installed .*; here is sglang==0.5.21"):
+        wb.matrix(small(), "sglang==0.5.23", op=op, engine="vendor")
 
 
 def test_what_is_installed_is_found_by_its_public_version(monkeypatch: pytest.MonkeyPatch) -> None:
     assert installed("no-such-package-here") == []
-    monkeypatch.setattr("workbench.runs.releases.metadata.version", lambda name: "0.26.0+cu129")
+    monkeypatch.setattr("workbench.engines.vendor.sources.metadata.version", lambda name: "0.26.0+cu129")
     assert list(map(str, installed("vllm"))) == ["vllm==0.26.0"]
+    assert list(map(str, installed("flashinfer"))) == ["flashinfer==0.26.0"]  # whose distribution has another name
 
 
 def test_what_ran_is_told_once_and_libraries_by_release() -> None:

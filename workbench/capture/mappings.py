@@ -20,8 +20,8 @@ def common_mapping(capture: Capture) -> tuple[Mapped | None, bool, list[int]]:
     moved: list[int] = []
     for row in range(len(capture)):
         mapped = capture.mapped_of(row)
-        if _kind(mapped) != _kind(first):
-            differ = f"{_kind(mapped)} against {_kind(first)} of row 0"
+        if mapping_kind(mapped) != mapping_kind(first):
+            differ = f"{mapping_kind(mapped)} against {mapping_kind(first)} of row 0"
             raise CaptureError(
                 f"recorded indices are of another kind, {differ}; write a file for each kind",
                 file=capture.name,
@@ -33,7 +33,7 @@ def common_mapping(capture: Capture) -> tuple[Mapped | None, bool, list[int]]:
     return first, shared, moved
 
 
-def _kind(mapped: Mapped | None) -> str:
+def mapping_kind(mapped: Mapped | None) -> str:
     """What all rows of a file have in common of how their recorded indices were mapped, in words."""
     if mapped is None:
         return RAW

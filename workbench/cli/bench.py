@@ -10,6 +10,7 @@ import typer
 
 from workbench.cli.bench_compare import compare
 from workbench.cli.bench_tables import print_bench
+from workbench.cli.callables import opened_callables
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT32, SEEDS, Dtype, Json, integer, one_thread
@@ -19,7 +20,6 @@ from workbench.errors import UsageError
 from workbench.words import few
 
 if TYPE_CHECKING:
-    from workbench.engines.timing import Timer
     from workbench.runs.bench import Bench, Plan
     from workbench.runs.bench_saved import BenchFile
 
@@ -150,7 +150,6 @@ def bench(
         dtype.value,
     )
     file = None if output is None else _output(output, force)
-    opened = _callables(engines)
     held: list[Bench] = []
 
     def keep(found: Bench) -> None:
@@ -160,8 +159,12 @@ def bench(
         done(len(found.cells))
 
     try:
-        with one_thread(), progress(f"{counted(len(shapes), 'batch', 'batches')}", plan.cells) as done:
-            found = run_bench(plan, Timers(opened), on_cells=keep)
+        with (
+            opened_callables(_callables(engines)) as theirs,
+            one_thread(),
+            progress(f"{counted(len(shapes), 'batch', 'batches')}", plan.cells) as done,
+        ):
+            found = run_bench(plan, Timers({one.name: one for one in theirs}), on_cells=keep)
     except BaseException as error:
         if file is not None and held and not isinstance(error, UsageError):  # such a one says what the file holds
             file.keep(held[0], now=True)
@@ -246,11 +249,11 @@ def _output(output: str, force: bool) -> BenchFile:
     return BenchFile(str(target), overwrite=force, cure=CURE)
 
 
-def _callables(engines: Sequence[str]) -> dict[str, Timer]:
-    from workbench.engines.named import is_callable_name, named_engine
+def _callables(engines: Sequence[str]) -> list[str]:
+    from workbench.engines.named import is_callable_name
     from workbench.engines.timers import TOPK
 
-    return {name: named_engine(name) for name in engines if name != TOPK and is_callable_name(name)}
+    return [name for name in dict.fromkeys(engines) if name != TOPK and is_callable_name(name)]
 
 
 COMMANDS: dict[str, Callable[..., int]] = {"compare": compare}

@@ -10,7 +10,7 @@ import typer
 
 from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
-from workbench.cli.matrix import one_engine, print_matrix_notes, print_reasons, print_row
+from workbench.cli.matrix import check_timeout, one_engine, print_about, print_matrix_notes, print_reasons, print_row
 from workbench.cli.options import (
     INT32,
     MOST_REPEATS,
@@ -19,6 +19,7 @@ from workbench.cli.options import (
     Json,
     Naming,
     Seed,
+    Timeout,
     integer,
     one_row,
     one_thread,
@@ -45,6 +46,7 @@ def bisect_release(
     calls: Annotated[int, typer.Option(**integer(1, MOST_REPEATS), help="Calls of each release.")] = 10,
     scan: Annotated[bool, typer.Option("--scan", help="Run every release, whatever is predicted.")] = False,
     seed: Seed = 0,
+    timeout: Timeout = None,
     json: Json = False,
 ) -> int:
     """Find the first release from which a row loses nothing: by bisection where that can be, else by a scan.
@@ -59,6 +61,8 @@ def bisect_release(
     """
     from workbench.runs.bisect import bisect_release as bisect
 
+    judge = one_engine(engine)
+    check_timeout(timeout, judge == "vendor")
     releases, given = given.release, replace(given, release=None)
     with open_file(file, naming, given) as capture:
         at = one_row(row, capture)
@@ -69,12 +73,14 @@ def bisect_release(
                 held,
                 releases,
                 given.op,
-                one_engine(engine),
+                judge,
                 calls,
                 scan=scan,
                 device=given.device,
                 k=given.k,
                 seed=seed,
+                timeout=timeout,
+                among=capture,
                 progress=lambda ran, of: done(100 * ran // of),
             )
         notes = [*given.notes(capture), *found.notes]
@@ -96,9 +102,10 @@ def _print(found: Bisection, name: str, notes: Sequence[str]) -> None:
         if text:
             say(text)
     say(f"Row {found.row.row} of {name}: k {found.row.k}, length {found.row.length}, {found.row.dtype}")
+    matrix = found.matrix()
+    print_about(matrix)
     lines((f"note: {note}" for note in notes), indent="")
     say("")
-    matrix = found.matrix()
     if matrix.releases:
         print_row(matrix)
     print_reasons(matrix)
@@ -129,5 +136,6 @@ def _document(found: Bisection, name: str, notes: Sequence[str]) -> dict[str, ob
         "releases": found.releases,
         "not_run": found.not_run,
         "cells": found.matrix().to_records(),
+        "about": found.about,
         "notes": list(notes),
     }

@@ -37,6 +37,7 @@ class Asked:
     seed: int
     arrival: str
     whole: bool
+    timeout: float | None
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,16 @@ def one_engine(engine: Sequence[str] | None) -> str:
     return names[0]
 
 
+def check_timeout(timeout: float | None, heeded: bool) -> None:
+    """Refuse a timeout where nothing heeds it.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if timeout is not None and not heeded:
+        raise UsageError("--timeout is for the vendor engine and for callables; the others make no call that can hang")
+
+
 def run_matrix(
     file: str,
     naming: Naming,
@@ -95,6 +106,7 @@ def run_matrix(
             "--import and --cuda, or give one release"
         )
     engine, ops = one_engine(asked.engine), ops_given(list(asked.op or ()) or None)
+    check_timeout(asked.timeout, engine == "vendor")
     tried = find_releases(given.release, ops, engine)
     given = replace(given, release=None)
     with open_file(file, naming, given) as capture:
@@ -102,7 +114,9 @@ def run_matrix(
         total = len(chosen) * len(tried.releases)
         if target is not None and target.suffix == SUFFIX:
             check_size(total, str(target))
-        judge = make_judge(engine, ops, given.device, given.k, asked.repeats, asked.seed, asked.arrival)
+        judge = make_judge(
+            *(engine, ops, given.device, given.k, asked.repeats, asked.seed, asked.arrival, asked.timeout, capture)
+        )
         with one_thread(), progress(f"{counted(len(tried.releases), 'release')} on {capture.name}", total) as done:
             try:
                 found = judge_all(
@@ -140,7 +154,7 @@ def print_matrix(found: Matrix, about: str) -> None:
 
     say(matrix_sentence(found), "bold")
     say(f"{counted(len(found.releases), 'release')} on {about}, {found.cells[0][0].engine} engine")
-    lines((f"{name}: {value}" for name, value in found.about.items()), indent="")
+    print_about(found)
     lines((f"note: {note}" for note in found.notes), indent="")
     say("")
     if len(found.rows) == 1:
@@ -154,6 +168,13 @@ def print_matrix(found: Matrix, about: str) -> None:
         say("")
     print_reasons(found)
     print_matrix_notes(found)
+
+
+def print_about(found: Matrix) -> None:
+    """The machine in one line, then each release's library."""
+    machine = [f"{name} {value}" for name, value in found.about.items() if name not in found.releases]
+    lines([listed(machine)] if machine else [], indent="")
+    lines((f"{name}: {found.about[name]}" for name in found.releases if name in found.about), indent="")
 
 
 def print_row(found: Matrix) -> None:

@@ -39,6 +39,18 @@ def integer(least: int, most: int) -> dict[str, Any]:
     return {"parser": read, "metavar": "N"}
 
 
+def seconds(text: str | float) -> float:
+    """A positive number of seconds, up to a day; anything else is said in one short line."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 86400:
+        shown = text if len(str(text)) <= 24 else f"{str(text)[:12]}… ({len(str(text))} characters)"
+        raise typer.BadParameter(f"{shown!r} is no number of seconds above 0, up to 86400")
+    return value
+
+
 FOREIGN = "A dump that is no workbench capture: name its tensors, where their names do not tell"
 CALL = "The call (these stand over what the capture says)"
 SETUP = "The engine's setup (no capture records it)"
@@ -54,6 +66,16 @@ Order = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of the first random arrival order or walk.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        parser=seconds,
+        metavar="SECONDS",
+        help="That one call of an op or a callable may take: by default 20 for the vendor engine, 60 for callables. "
+        "Loading and building have 600, or this if it is more.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of tables.")]
 Rows = Annotated[
     list[str] | None, typer.Option("--row", metavar="N|N-M", help="A row or a range of rows; may be repeated.")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.cli.callables import opened_callables
 from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
-from workbench.cli.matrix import Asked, names_several, run_matrix
+from workbench.cli.matrix import Asked, check_timeout, names_several, run_matrix
 from workbench.cli.options import (
     CALL,
     MOST_REPEATS,
@@ -25,6 +24,7 @@ from workbench.cli.options import (
     Order,
     Rows,
     Seed,
+    Timeout,
     integer,
     one_thread,
     open_file,
@@ -38,11 +38,11 @@ from workbench.errors import UsageError
 from workbench.words import listed
 
 if TYPE_CHECKING:
-    from workbench.engines.callable import CallableEngine
     from workbench.runs.report import Line, Report
 
 WORST_SHOWN = 10
 NOTES_SHOWN = 6
+VENDOR = "vendor"
 CALLABLES = "Callables that stand in for the op (--op package.module:function)"
 
 
@@ -97,6 +97,7 @@ def run(
         str | None, typer.Option("--output", "-o", metavar="FILE", help=f"Write all lines: {', '.join(SUFFIXES)}.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Let --output replace a file.")] = False,
+    timeout: Timeout = None,
     json: Json = False,
 ) -> int:
     """Run paths on the rows of a capture beside the exact reference, and report verdicts and risks.
@@ -115,19 +116,18 @@ def run(
     target = None if output is None else check_output(output, force)
     if names_several(given.release):
         whole = (paths, variants) == ("reached", "stock") and not (imports or cuda)
-        asked = Asked(engine, op, repeats, seed, arrival, whole)
+        asked = Asked(engine, op, repeats, seed, arrival, whole, timeout)
         return run_matrix(file, naming, given, row, asked, target=target, force=force, json=json)
-    with redirect_stdout(sys.stderr):  # what a module prints is no part of the report
-        known, engines = _engines(engine, op, imports, cuda)
+    known, names, callables = _asked(engine, op)
+    if not callables and (cuda or imports):
+        raise UsageError(
+            f"{'--cuda' if cuda else '--import'} is for callables; name one (--op package.module:function)"
+        )
+    check_timeout(timeout, VENDOR in names or bool(callables))
     given = replace(given, op=known)
-    theirs = any(not isinstance(one, str) for one in engines)
-    with open_file(file, naming, given) as capture:
+    with opened_callables(callables, imports or [], cuda, timeout) as theirs, open_file(file, naming, given) as capture:
         numbers = parse_rows(row, len(capture))
-        with (
-            one_thread(),
-            progress(f"running on {capture.name}", len(numbers)) as done,
-            redirect_stdout(sys.stderr) if theirs else nullcontext(),
-        ):
+        with one_thread(), progress(f"running on {capture.name}", len(numbers)) as done:
             report = run_paths(
                 (given.apply(capture[at]) for at in numbers),
                 paths=paths,
@@ -135,10 +135,12 @@ def run(
                 op=given.op,
                 release=given.release,
                 device=given.device,
-                engine=engines,
+                engine=[*names, *theirs],
                 repeats=repeats,
                 seed=seed,
                 arrival=arrival,
+                timeout=timeout,
+                among=capture,
                 progress=done,
             )
         notes, about = given.notes(capture), f"{counted(len(numbers), 'row')} of {capture.info.path}"
@@ -156,28 +158,23 @@ def run(
     return FOUND if report.loses else CLEAN
 
 
-def _engines(
-    engine: list[str] | None, op: list[str] | None, imports: list[str] | None, cuda: bool
-) -> tuple[str | None, list[str | CallableEngine]]:
-    """The op by name that ``--op`` holds, if any, and the engines: those named, then the callables.
+def _asked(engine: list[str] | None, op: list[str] | None) -> tuple[str | None, list[str], list[str]]:
+    """The op that ``--op`` holds, if any, the engines by name, and the callables that ``--op`` names.
 
     Raises:
-        UsageError: more than one op, a callable that cannot be had, or options that only callables heed without one.
+        UsageError: more than one op, or a callable that is named twice.
     """
-    from workbench.engines.named import import_named, is_callable_name, named_engine
+    from workbench.engines.named import is_callable_name
 
-    for module in imports or ():
-        import_named(module)
     texts = list(op or ())
     ops = [text for text in texts if not is_callable_name(text)]
     if len(ops) > 1:
         raise UsageError(f"--op names {len(ops)} ops, {listed(ops)}; a capture is of one, callables may be several")
-    callables = [named_engine(text, "cuda" if cuda else None) for text in texts if is_callable_name(text)]
-    if not callables and (cuda or imports):
-        which = "--cuda" if cuda else "--import"
-        raise UsageError(f"{which} is for callables; name one (--op package.module:function)")
+    callables = [text for text in texts if is_callable_name(text)]
+    if twice := [name for name, count in Counter(callables).items() if count > 1]:
+        raise UsageError(f"{listed(twice)} {'is' if len(twice) == 1 else 'are'} given twice; give each engine once")
     names = [name.strip() for text in engine or () for name in text.split(",")]
-    return ops[0] if ops else None, [*(names or ([] if callables else ["model"])), *callables]
+    return ops[0] if ops else None, names or ([] if callables else ["model"]), callables
 
 
 def _print(report: Report, about: str, notes: Sequence[str]) -> None:
@@ -232,8 +229,9 @@ def _faulty(line: Line) -> bool:
 
 
 def _print_about(report: Report) -> None:
-    """What ran, and what must be known of the lines: each note once, with its rows."""
-    lines((f"{name}: {listed(f'{key} {value}' for key, value in of.items())}" for name, of in report.about.items()), "")
+    """What ran, and what must be known of the lines: each once, notes with their rows."""
+    ran = dict.fromkeys((line.engine, line.ran) for line in report if line.ran)
+    lines((f"{engine}: {text}" for engine, text in ran), "")
     rows: dict[str, list[int]] = {}
     for line in report:
         for note in line.note.split("; ") if line.note else ():

@@ -71,9 +71,12 @@ class CallableEngine:
         notes = (f"{self.name} wrote to its scores",) if wrote else ()
         return Answer(torch.stack(made), about=_about(device), notes=notes)
 
-    def timed(self, launch: Launch, sampling: Sampling) -> Answer:
+    def timed(self, launch: Launch, sampling: Sampling, on_sample: Callable[[int], None] = lambda at: None) -> Answer:
         """Call the function once, then time it, then call it once more; a function that writes to its scores is given
         them anew before each call.
+
+        Args:
+            on_sample: called with the number of each sample before it is taken.
         """
         first = self.answer(launch)
         if first.indices is None:
@@ -87,7 +90,7 @@ class CallableEngine:
                 scores.copy_(launch.scores)
 
         try:
-            times = sample(lambda: self._called(scores, lengths, launch), prepare, sampling, device)
+            times = sample(lambda: self._called(scores, lengths, launch), prepare, sampling, device, on_sample)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -200,7 +203,10 @@ def _shown(error: BaseException) -> str:
 
 def _told(error: BaseException) -> str:
     """An exception on one line of bounded length."""
-    text = " ".join(str(error).split())
+    text = str(error)
+    if text.startswith("CUDA error"):  # the lines after the first are about debugging
+        text = text.partition("\n")[0]
+    text = " ".join(text.split())
     text = text if len(text) <= _TOLD else f"{text[:_TOLD]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

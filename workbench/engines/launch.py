@@ -36,6 +36,13 @@ class Launch:
     slots: tuple[int, ...] = (0,)
 
 
+def row_stride(launch: Launch) -> int:
+    """The distance between rows of a launch, in scores; of a single row, its width where nothing else is said."""
+    rows, width = launch.scores.shape
+    stride = launch.scores.stride(0)
+    return stride if rows > 1 else max(stride, width)
+
+
 @dataclass(frozen=True)
 class Times:
     """How long calls took.

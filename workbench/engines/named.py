@@ -1,20 +1,26 @@
-"""Callables by name, as the command line gives them: ``package.module:function`` or ``torch.ops.library.op``."""
+"""Callables by name, as the command line gives them: ``package.module:function`` or ``torch.ops.library.op``.
+
+Each runs in a process of its own, so that what hangs, crashes or exits there is told and the caller goes on.
+"""
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import torch
 
 from workbench.capture.values import brief
-from workbench.engines.callable import CallableEngine
+from workbench.engines.launch import Answer, Launch, Times, row_stride
+from workbench.engines.timing import Sampling
+from workbench.engines.worker.host import LOAD_S, Worker, patience
+from workbench.engines.worker.parcels import parcels_of
+from workbench.engines.worker.wire import Message
 from workbench.errors import UsageError
-from workbench.words import few
 
 TORCH_OPS = "torch.ops."
 SPELLING = "write it as in package.module:function"
+CALL_S = 60.0  # the first call of a function may build its kernel
 
 
 def is_callable_name(text: str) -> bool:
@@ -22,80 +28,153 @@ def is_callable_name(text: str) -> bool:
     return ":" in text or text.startswith(TORCH_OPS)
 
 
-def named_engine(text: str, device: str | None = None) -> CallableEngine:
-    """The engine of a callable by name.
+def named_engine(
+    text: str,
+    device: str | None = None,
+    *,
+    call_s: float | None = None,
+    load_s: float = LOAD_S,
+    imports: Sequence[str] = (),
+    heard: Callable[[bytes], None] | None = None,
+) -> NamedEngine:
+    """The engine of a callable by name, once it was found; a context manager that ends its process.
 
     Args:
         text: ``package.module:function`` (dots lead further in, as in ``module:Class.method``), or an op that torch
             knows, ``torch.ops.library.op``. The current folder is looked in first.
-        device: where it runs, as in ``cuda``.
+        device: where it runs, as in ``cuda``; that of the scores by default.
+        call_s, load_s: seconds that one call, and importing its modules, may take.
+        imports: modules that are imported before, as what registers an op with torch.
+        heard: called with what they print, from another thread.
 
     Raises:
-        UsageError: another spelling, a module that cannot be imported, or nothing callable of that name.
+        UsageError: another spelling, a module that cannot be imported, nothing callable of that name, or no time.
     """
-    return CallableEngine(_torch_op(text) if text.startswith(TORCH_OPS) else _function(text), text, device)
+    check_spelling(text)
+    for module in imports:
+        check_module(module)
+    engine = NamedEngine(text, device, patience(CALL_S if call_s is None else call_s, load_s), imports, heard)
+    try:
+        engine.open()
+    except BaseException:
+        engine.close()
+        raise
+    return engine
 
 
-def import_named(module: str) -> object:
-    """A module by name, looked for in the current folder first, and from now on for its own imports too.
+class NamedEngine:
+    """Calls a callable in a process of its own, by the contract of ``CallableEngine``: see ``named_engine``."""
+
+    release: str | None = None
+
+    def __init__(
+        self,
+        name: str,
+        device: str | None,
+        patience: dict[str, float],
+        imports: Sequence[str] = (),
+        heard: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self.name, self._device, self._patience = name, device, patience
+        self._worker = Worker("callable", {"name": name, "imports": list(imports)}, heard)
+
+    def open(self) -> None:
+        """Start its process and find the callable.
+
+        Raises:
+            UsageError: there is none, or looking for it does harm.
+        """
+        outcome = self._worker.ask({}, patience=self._patience)
+        if outcome.refused:
+            raise UsageError("; ".join(outcome.refused))
+        if outcome.fault:
+            raise UsageError(f"{self.name} cannot be used: {outcome.fault}")
+
+    def answer(self, launch: Launch, calls: int = 1) -> Answer:
+        """Call it; what it does instead of returning a selection is a fault in words.
+
+        Raises:
+            KeyboardInterrupt: while it ran.
+        """
+        return self._asked(launch, {"calls": calls})
+
+    def timed(self, launch: Launch, sampling: Sampling) -> Answer:
+        """Call it once, then time it there, then call it once more; each call has its seconds.
+
+        Raises:
+            KeyboardInterrupt: while it ran.
+        """
+        return self._asked(launch, {"time": asdict(sampling)})
+
+    def _asked(self, launch: Launch, how: Message) -> Answer:
+        try:
+            tensors = parcels_of(launch)
+        except OSError as error:
+            return Answer(refused=(f"there is no memory for a copy of the launch: {error}",))
+        outcome = self._worker.ask(self._request(launch) | how, tensors, self._patience)
+        if outcome.data is None:
+            return Answer(refused=outcome.refused, fault=outcome.fault)
+        about = outcome.data["about"]
+        if fault := outcome.data.get("fault"):
+            return Answer(fault=fault, about=about)
+        times = outcome.data["times"]
+        return Answer(
+            outcome.tensors["indices"],
+            about=about,
+            notes=tuple(outcome.data["notes"]),
+            times=None if times is None else Times(tuple(times["seconds"]), times["late"]),
+        )
+
+    def close(self) -> None:
+        """End its process."""
+        self._worker.close()
+
+    def __enter__(self) -> NamedEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _request(self, launch: Launch) -> Message:
+        return {
+            "k": launch.k,
+            "stride": row_stride(launch),
+            "slots": list(launch.slots),
+            "threads": torch.get_num_threads(),
+            "device": self._device or str(launch.scores.device),
+        }
+
+
+def check_spelling(text: str) -> None:
+    """Refuse what names no callable, whatever there is.
 
     Raises:
-        UsageError: there is none, or importing it fails; the message says what it raised.
+        UsageError: how it is written.
     """
-    if not _dotted(module):
+    if text.startswith(TORCH_OPS):
+        library, _, name = text.removeprefix(TORCH_OPS).partition(".")
+        if not is_dotted(library) or not is_dotted(name):
+            raise UsageError(f"{brief(text)!r} names no op of torch; write it as in torch.ops.library.op")
+        return
+    module, _, name = text.partition(":")
+    if module.endswith(".py"):
+        check_module(module)
+    if not is_dotted(module) or not is_dotted(name):
+        raise UsageError(f"{brief(text)!r} names no callable; {SPELLING}")
+
+
+def check_module(module: str) -> None:
+    """Refuse what is no name of a module.
+
+    Raises:
+        UsageError: how it is written.
+    """
+    if not is_dotted(module):
         raise UsageError(f"{brief(module)!r} is no name of a module; {SPELLING}")
     if module.endswith(".py"):
         raise UsageError(f"{brief(module)!r} names a file; write its module, {brief(module.removesuffix('.py'))}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-        importlib.invalidate_caches()
-    try:
-        return importlib.import_module(module)
-    except KeyboardInterrupt:
-        raise
-    except ModuleNotFoundError as error:
-        if error.name is not None and (error.name == module or module.startswith(f"{error.name}.")):
-            raise UsageError(
-                f"there is no module {module!r} in the current folder or among the installed packages"
-            ) from None
-        raise UsageError(f"importing {module} failed: {error}") from None
-    except BaseException as error:  # a module may exit as well
-        raise UsageError(f"importing {module} failed: {type(error).__name__}: {brief(str(error))}") from None
 
 
-def _function(text: str) -> Callable[..., Any]:
-    module, _, name = text.partition(":")
-    if not _dotted(module) or not _dotted(name):
-        raise UsageError(f"{brief(text)!r} names no callable; {SPELLING}")
-    found = import_named(module)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            others = [one for one, value in vars(found).items() if callable(value) and not one.startswith("_")]
-            has = f"; it has {few(sorted(others))}" if others else ""
-            raise UsageError(f"{module} has no {name!r}{has}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise UsageError(f"{text} is no callable: it is of type {type(found).__name__}")
-    return found
-
-
-def _torch_op(text: str) -> Callable[..., Any]:
-    import torch
-
-    library, _, name = text.removeprefix(TORCH_OPS).partition(".")
-    if not _dotted(library) or not _dotted(name):
-        raise UsageError(f"{brief(text)!r} names no op of torch; write it as in torch.ops.library.op")
-    found: Any = getattr(torch.ops, library)
-    try:
-        for part in name.split("."):
-            found = getattr(found, part)
-    except AttributeError:
-        raise UsageError(f"torch has no op {text}; import what registers it (--import package.module)") from None
-    if not isinstance(found, torch._ops.OpOverloadPacket | torch._ops.OpOverload):
-        raise UsageError(f"{text} is no op of torch; write it as in torch.ops.library.op")
-    return found
-
-
-def _dotted(text: str) -> bool:
+def is_dotted(text: str) -> bool:
+    """Whether a text is identifiers with dots between."""
     return bool(text) and all(part.isidentifier() for part in text.split("."))

@@ -24,16 +24,16 @@ def get_engine(name: str) -> Engine:
 
 
 def vendor_engine(
-    release: str | None = None, *, device: str = "cuda", call_s: float | None = None, allow_hazards: bool = False
+    release: str | None = None, *, device: str | None = None, call_s: float | None = None, allow_hazards: bool = False
 ) -> VendorEngine:
     """The real ops of a release, or of what is installed; a context manager that ends its processes.
 
     Args:
-        release: as in ``vllm==0.26.0``. device: of the ops. call_s: seconds that one call may take.
+        release: as in ``vllm==0.26.0``. device: of the ops, a GPU by default. call_s: seconds that one call may take.
         allow_hazards: call also where a length is described to hang or to crash the op.
 
     Raises:
-        UsageError: another spelling of a release.
+        UsageError: another spelling of a release, or no time.
     """
     from workbench.engines.vendor.engine import CALL_S, VendorEngine
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.capture.format import STRINGS
+from workbench.capture.mappings import mapping_kind
 from workbench.capture.row import Row
 from workbench.capture.write import write_capture
 from workbench.errors import UsageError
@@ -33,16 +34,18 @@ class Kept:
 
     @property
     def size(self) -> int:
-        """Bytes of its scores and indices."""
+        """Bytes of its scores, its indices and their page table."""
         row = self.row
         indices = 0 if row.indices is None else 4 * row.indices.numel()
-        return row.scores.numel() * row.scores.element_size() + indices
+        table = 0 if row.mapped is None or row.mapped.table is None else 4 * row.mapped.table.numel()
+        return row.scores.numel() * row.scores.element_size() + indices + table
 
     @property
     def group(self) -> tuple[object, ...]:
-        """What all rows of one file share: the strings of their calls, dtype, slots of unknown k, and the note."""
-        call = self.row.call
-        return (*(getattr(call, name) for name in STRINGS), self.row.dtype, self.row.indices is None, self.note)
+        """What all rows of a file share: strings of their calls, dtype, whether and how indices are there, the note."""
+        row = self.row
+        strings = (getattr(row.call, name) for name in STRINGS)
+        return (*strings, row.dtype, row.indices is None, mapping_kind(row.mapped), self.note)
 
 
 @dataclass(eq=False)

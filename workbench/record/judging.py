@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Row
+from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
+from workbench.paths.transforms.recorded import recorded_positions
 from workbench.record.interfaces import TOPK
 from workbench.runs.case import Case
 
@@ -18,9 +22,10 @@ def is_bad(row: Row) -> bool:
     """
     case = Case(row)
     if row.indices is not None and not row.outside:
-        found = judge(row.valid, case.exact.indices, row.indices.to(row.scores.device))
-        if found.kind in LOSSY:
-            return True
+        with suppress(UsageError):  # positions that cannot be told are not judged
+            found = judge(row.valid, case.exact.indices, recorded_positions(row).to(row.scores.device))
+            if found.kind in LOSSY:
+                return True
     if row.call.op == TOPK:
         return False
     taken = case.route

@@ -1,6 +1,6 @@
 """What an op returned as positions within its rows: offsets taken off, cache slots looked up in their page tables.
 
-``row_positions`` decides what a capture gets; a format that holds page tables changes that function alone.
+``row_positions`` decides what a capture gets.
 ``batch_positions`` is its quick twin for screening whole batches, and says less.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import torch
 
-from workbench.errors import UsageError
+from workbench.capture.mapped import OFFSET, PAGE_TABLE, Mapped
+from workbench.errors import CaptureError, UsageError
 from workbench.paths.transforms import PageTable, Ragged, Raw, Transform, table_of
 from workbench.record.reading import Seen
 
@@ -28,16 +29,32 @@ def transform_of(seen: Seen, row: int) -> Transform:
     return Raw()
 
 
-def row_positions(transform: Transform, returned: torch.Tensor, length: int) -> tuple[torch.Tensor | None, str]:
-    """The selection that a row's output stands for, int32 [k]; ``None`` and why, where it cannot be told.
+def row_positions(
+    transform: Transform, returned: torch.Tensor, length: int
+) -> tuple[torch.Tensor | None, Mapped | None, str]:
+    """What a capture holds of a row's output, int32 [k], and what that is: ``None`` for positions.
+
+    Positions where these can be told and lie within the row. Else what the op returned, with the row's page table or
+    offset, which readers judge as far as it goes. What no capture can hold is left out: ``None`` and why.
 
     Args:
         returned: [k], what the op wrote for the row. length: of the row.
     """
     try:
-        return transform.invert(returned, length), ""
+        positions = transform.invert(returned, length)
+        if isinstance(transform, Raw) or not bool((positions >= max(length, 0)).any()):
+            return positions, None, ""
     except UsageError as error:
-        return None, f"the indices are left out, since what the op returned cannot be mapped back: {error}"
+        why = f"the indices are left out, since what the op returned cannot be mapped back: {error}"
+        if isinstance(transform, Raw) or bool((returned < EMPTY).any()):
+            return None, None, why
+    try:
+        if isinstance(transform, PageTable):
+            return returned, Mapped(PAGE_TABLE, transform.table.to(torch.int32), transform.page_size), ""
+        assert isinstance(transform, Ragged)
+        return returned, Mapped(OFFSET, offset=transform.offset), ""
+    except CaptureError as error:
+        return None, None, f"the indices are left out: {error}"
 
 
 def batch_positions(seen: Seen, out: torch.Tensor, first: int, last: int) -> torch.Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from workbench.capture.format import INT32_BOUNDS
 from workbench.capture.row import Call, Row
 from workbench.record.files import Kept
 from workbench.record.positions import row_positions, transform_of
@@ -50,11 +51,11 @@ def row_of(
     Raises:
         CaptureError, UsageError: no capture can hold the row.
     """
-    indices, note = None, _NO_OUTPUT
+    indices, mapped, note = None, None, _NO_OUTPUT
     if returned is not None:
         back = returned.to(scores.device, torch.int32)
-        indices, note = row_positions(transform_of(seen, number), back, length)
-    return Kept(Row(scores, length, start, call, indices=indices), note)
+        indices, mapped, note = row_positions(transform_of(seen, number), back, length)
+    return Kept(Row(scores, length, start, call, indices=indices, mapped=mapped), note)
 
 
 def stored(kept: Kept, *, own: bool, padding: bool) -> Kept:
@@ -70,6 +71,10 @@ def stored(kept: Kept, *, own: bool, padding: bool) -> Kept:
     if not padding and not row.outside:
         scores = scores[: max(row.start + row.length, 1)].clone()
     indices = None if row.indices is None else row.indices.detach().to("cpu", copy=True)
-    if indices is not None and not row.outside and bool(((indices < -1) | (indices >= row.length)).any()):
-        indices, note = None, _OUT_OF_RANGE
-    return Kept(Row(scores, row.length, row.start, row.call, indices=indices), note)
+    mapped = row.mapped
+    if mapped is not None and mapped.table is not None:
+        mapped = replace(mapped, table=mapped.table.detach().to("cpu", copy=True))
+    beyond = row.length if mapped is None else INT32_BOUNDS[1]
+    if indices is not None and not row.outside and bool(((indices < -1) | (indices >= beyond)).any()):
+        indices, mapped, note = None, None, _OUT_OF_RANGE
+    return Kept(Row(scores, row.length, row.start, row.call, indices=indices, mapped=mapped), note)

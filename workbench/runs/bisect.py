@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from workbench.analysis.standing import JUDGED, LOSING, SURE, State, chance, first_clean, is_monotone, regressions
+from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.launch import OpEngine
 from workbench.errors import UsageError
@@ -33,7 +34,7 @@ class Bisection:
         regressions: every release that loses where the one judged before it is clean: (the clean one, the losing one).
         chance: how likely the calls on ``first_clean`` would lose nothing if that release still lost as often as
             ``last_losing`` does; ``None`` where nothing tells.
-        calls: asked for of each release. notes: what a reader must know, in words.
+        calls: asked for of each release. notes: what a reader must know, in words. about: as of a matrix.
     """
 
     row: MatrixRow
@@ -48,6 +49,7 @@ class Bisection:
     chance: float | None
     calls: int
     notes: tuple[str, ...] = ()
+    about: dict[str, str] = field(default_factory=dict)
 
     @property
     def newest(self) -> Cell | None:
@@ -76,7 +78,8 @@ class Bisection:
     def matrix(self) -> Matrix:
         """The releases that were run, as a matrix of one row."""
         ran = tuple(release for release in self.releases if release in self.cells)
-        return Matrix((self.row,), ran, (tuple(self.cells[release] for release in ran),), self.calls, {}, self.notes)
+        cells = tuple(self.cells[release] for release in ran)
+        return Matrix((self.row,), ran, (cells,), self.calls, dict(self.about), self.notes)
 
 
 def bisect_release(
@@ -90,6 +93,8 @@ def bisect_release(
     device: str | None = None,
     k: int | None = None,
     seed: int = 0,
+    timeout: float | None = None,
+    among: Capture | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Bisection:
     """Find the first release from which a row loses nothing.
@@ -101,6 +106,7 @@ def bisect_release(
     Args:
         row: the row. releases, op, engine, device, k: as for ``matrix``; releases of one package.
         calls: of each release. scan: run every release. seed: of the first call, by the model.
+        timeout: seconds that one call of the vendor engine may take. among: as for ``run``.
         progress: called with the number of releases run, and of all.
 
     Raises:
@@ -116,7 +122,10 @@ def bisect_release(
     if len(packages) > 1:
         raise UsageError(f"releases of {len(packages)} packages have no order; give those of one")
     model = ModelJudge(ops, device, k, 0)
-    with closing(make_judge(engine, ops, device, k, calls, seed)) as judge, closing(model):
+    with (
+        closing(make_judge(engine, ops, device, k, calls, seed, timeout=timeout, among=among)) as judge,
+        closing(model),
+    ):
         predicted = [model.outlook(row, release)[0] for release in tried.releases]
         search = _Search(row, tried.releases, predicted, judge, progress)
         method, because = search.run(scan)
@@ -216,6 +225,7 @@ def _told(search: _Search, row: MatrixRow, method: Method, because: str, calls: 
         _chance(search.cells, clean, losing),
         calls,
         tuple(notes),
+        dict(search.judge.about),
     )
 
 

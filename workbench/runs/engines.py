@@ -9,11 +9,13 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from workbench.capture.row import Row
+from workbench.capture import Capture
+from workbench.capture.row import Call, Row
 from workbench.capture.values import described
 from workbench.engines.callable import CallableEngine
 from workbench.engines.launch import OpEngine, is_op_engine
 from workbench.engines.registry import ENGINES, vendor_engine
+from workbench.engines.vendor.adapters import ADAPTERS, PACKAGES
 from workbench.errors import UsageError
 from workbench.runs.launched import RowEngine, run_launched
 from workbench.runs.report import Line, Report
@@ -21,6 +23,7 @@ from workbench.words import listed
 
 VENDOR = "vendor"
 NAMES = (*ENGINES, VENDOR)
+NO_RELEASE = "an unknown release"
 EngineLike: TypeAlias = str | OpEngine | Callable[..., Any]
 
 
@@ -35,6 +38,8 @@ def run_engines(
     release: str | None,
     device: str | None,
     k: int | None,
+    timeout: float | None,
+    among: Capture | None,
     progress: Callable[[int], None] | None,
 ) -> Report:
     """Run one or several engines on rows; the report has the lines of a row together, in the order of the engines.
@@ -43,11 +48,12 @@ def run_engines(
         on_row: gives the lines of a row, from the name of an engine that takes rows and whether it is the only one.
         whole_op: whether paths and variants are left as they are. The others are those of ``workbench.runs.run.run``.
     """
+    among = rows if among is None and isinstance(rows, Capture) else among
     each = iter(rows)
     first = list(islice(each, 1))
     each = chain(first, each)
-    said = first[0].call.release if first and release is None else release
-    with _opened(engine, said) as engines:
+    called = release_called(first[0].call, op, release) if first else release
+    with _opened(engine, called, timeout) as engines:
         ways: list[OpEngine | RowEngine] = [
             partial(on_row, one, len(engines) == 1) if isinstance(one, str) else one for one in engines
         ]
@@ -59,8 +65,10 @@ def run_engines(
                     f"the {listed(names)} {words} for the op as a whole; leave paths and variants as they are"
                 )
             if VENDOR in names and release is None:
-                each = _of_one_release(each, said)
-            return run_launched(each, ways, repeats, op=op, release=release, device=device, k=k, progress=progress)
+                each = _of_one_release(each, op, called)
+            return run_launched(
+                each, ways, repeats, op=op, release=release, device=device, k=k, among=among, progress=progress
+            )
         lines: list[Line] = []
         for done, row in enumerate(each, 1):
             for way in ways:
@@ -71,18 +79,36 @@ def run_engines(
         return Report(lines)
 
 
-def _of_one_release(rows: Iterable[Row], release: str | None) -> Iterator[Row]:
+def release_called(call: Call, op: str | None = None, release: str | None = None) -> str | None:
+    """The release that the vendor engine calls: the one given, else the call's if it has the op, else ``None``, which
+    is what is installed.
+
+    Args:
+        op, release: as given, over what the call says.
+    """
+    if release is not None or call.release is None:
+        return release
+    adapter = ADAPTERS.get(op or call.op or "")
+    package = None if adapter is None else PACKAGES[adapter.package]
+    own = call.release.partition("==")[0]
+    return call.release if package is None or own in (package.name, *package.distributions) else None
+
+
+def _of_one_release(rows: Iterable[Row], op: str | None, release: str | None) -> Iterator[Row]:
     for row in rows:
-        if row.call.release != release:
+        other = release_called(row.call, op)
+        if other != release:
             raise UsageError(
-                f"the rows are of {release} and {row.call.release or 'an unknown release'}; give the release that the "
-                "vendor engine runs (--release)"
+                f"the rows are of {release or NO_RELEASE} and {other or NO_RELEASE}; give the release that the vendor "
+                "engine runs (--release)"
             )
         yield row
 
 
 @contextmanager
-def _opened(engine: EngineLike | Sequence[EngineLike], release: str | None) -> Iterator[list[str | OpEngine]]:
+def _opened(
+    engine: EngineLike | Sequence[EngineLike], release: str | None, timeout: float | None
+) -> Iterator[list[str | OpEngine]]:
     """The engines in order: names of those that take rows, and engines that stand for a whole op.
 
     Those that are made here are closed afterwards.
@@ -100,7 +126,7 @@ def _opened(engine: EngineLike | Sequence[EngineLike], release: str | None) -> I
             if (isinstance(one, str) and one in ENGINES) or is_op_engine(one):
                 found.append(one)
             else:
-                made.append(_made(one, release))
+                made.append(_made(one, release, timeout))
                 found.append(made[-1])
         names = Counter(one if isinstance(one, str) else f"{one.name} {one.release or ''}".strip() for one in found)
         if twice := [name for name, count in names.items() if count > 1]:
@@ -111,11 +137,9 @@ def _opened(engine: EngineLike | Sequence[EngineLike], release: str | None) -> I
             each.close()
 
 
-def _made(one: object, release: str | None) -> OpEngine:
+def _made(one: object, release: str | None, timeout: float | None) -> OpEngine:
     if one == VENDOR:
-        if release is None:
-            raise UsageError("the release that the vendor engine runs is not known; give it (--release)")
-        return vendor_engine(release)
+        return vendor_engine(release, call_s=timeout)
     if isinstance(one, str):
         raise UsageError(f"unknown engine {one!r}; known engines: {', '.join(NAMES)}")
     if callable(one):

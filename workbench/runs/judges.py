@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
-from pathlib import PurePath
 
 from workbench.analysis.repeatability import Fingerprint, fingerprint, kind_of
+from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.launch import OpEngine
 from workbench.engines.registry import vendor_engine
@@ -19,7 +20,7 @@ from workbench.runs.launched import run_launched
 from workbench.runs.matrix import MODEL, VENDOR, VERDICTS, Cell, Judge
 from workbench.runs.releases import op_in
 from workbench.runs.repeat import keeps_order
-from workbench.runs.report import Line
+from workbench.runs.report import Line, library_text
 from workbench.runs.run import ORDERS, run_case
 from workbench.words import listed
 
@@ -133,7 +134,7 @@ class OpJudge:
 
     Args:
         name: of the engine. open_engine: opens what runs a release; it is held until the next release is asked for.
-        ops, device, k, repeats: as for the model.
+        ops, device, k, repeats: as for the model. among: the capture that rows are of, for the others of their calls.
     """
 
     by_release = True
@@ -146,8 +147,9 @@ class OpJudge:
         device: str | None = None,
         k: int | None = None,
         repeats: int = 10,
+        among: Capture | None = None,
     ) -> None:
-        self.name, self._open = name, open_engine
+        self.name, self._open, self._among = name, open_engine, among
         self._ops, self._device, self._k, self._repeats = ops, device, k, repeats
         self._engine: OpEngine | None = None
         self._release = ""
@@ -169,7 +171,7 @@ class OpJudge:
             except WorkbenchError as error:
                 yield from (Cell(release, self.name, op, refused=str(error)) for _ in same)
                 continue
-            report = run_launched(same, engine, self._repeats, op=op, device=self._device, k=self._k)
+            report = run_launched(same, engine, self._repeats, op=op, device=self._device, k=self._k, among=self._among)
             for told in report.about.values():
                 self.about = merged(self.about, told, release)
             lines: list[Line] = []
@@ -244,8 +246,14 @@ def make_judge(
     repeats: int = 10,
     seed: int = 0,
     arrival: str = "random",
+    timeout: float | None = None,
+    among: Capture | None = None,
 ) -> Judge:
     """The judge of an engine: ``model``, ``vendor``, or what opens an engine of a release.
+
+    Args:
+        timeout: seconds that one call of the vendor engine may take. among: the capture that rows are of.
+        The others: as for ``matrix``.
 
     Raises:
         UsageError: an unknown arrival order.
@@ -254,11 +262,11 @@ def make_judge(
         raise UsageError(f"unknown arrival order {arrival!r}; known orders: {listed(ORDERS)}")
     if engine == MODEL:
         return ModelJudge(ops, device, k, repeats, seed, arrival)
-    opener = engine if callable(engine) else vendor_engine
-    return OpJudge(VENDOR if opener is vendor_engine else "callable", opener, ops, device, k, repeats)
+    name, opener = ("callable", engine) if callable(engine) else (VENDOR, partial(vendor_engine, call_s=timeout))
+    return OpJudge(name, opener, ops, device, k, repeats, among)
 
 
-OF_A_RELEASE = ("release", "library", "sha256")
+OF_A_RELEASE = ("release", "from", "library", "sha256")
 
 
 def merged(known: dict[str, str], told: dict[str, str], release: str) -> dict[str, str]:
@@ -268,6 +276,6 @@ def merged(known: dict[str, str], told: dict[str, str], release: str) -> dict[st
     for name, value in told.items():
         if name not in OF_A_RELEASE and value not in found.get(name, "").split(" and "):
             found[name] = f"{found[name]} and {value}" if name in found else value
-    if "library" in told:
-        found[release] = f"{PurePath(told['library']).name} {told.get('sha256', '')[:12]}".rstrip()
+    if library := library_text(told):
+        found[release] = library
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench.analysis.repeatability import Fingerprint, fingerprint, kind_of
 from workbench.analysis.verdict import judge
+from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.launch import Answer, OpEngine, is_op_engine
 from workbench.errors import UsageError
@@ -14,7 +15,7 @@ from workbench.paths.catalog import get_path
 from workbench.paths.selection import UNWRITTEN
 from workbench.runs.case import Case
 from workbench.runs.launches import LIMIT, Laid, launches
-from workbench.runs.report import Line, Report, risk_fields, verdict_fields
+from workbench.runs.report import Line, Report, ran_text, risk_fields, verdict_fields
 from workbench.vendor.release import parse_wheel
 
 RowEngine = Callable[[Row], Iterable[Line]]
@@ -32,6 +33,7 @@ def run_launched(
     device: str | None = None,
     k: int | None = None,
     limit: int = LIMIT,
+    among: Capture | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Call engines that stand for a whole op on rows, beside the exact reference.
@@ -48,6 +50,7 @@ def run_launched(
         op, device, k: those of the calls where not given. release: of engines without one; that of the call where not
             given.
         limit: the most bytes that the scores of a launch may have.
+        among: the capture that the rows are of: a row of a call that it holds whole is called with the others.
         progress: called with the number of rows done.
 
     Raises:
@@ -62,7 +65,7 @@ def run_launched(
     about: dict[str, dict[str, str]] = {}
     found: list[tuple[int, int, Line]] = []
     done = 0
-    for laid in launches([rows] if isinstance(rows, Row) else rows, op=op, k=k, limit=limit):
+    for laid in launches([rows] if isinstance(rows, Row) else rows, op=op, k=k, limit=limit, among=among):
         judged = _Judged(laid, [Case(row, op, None, device, k) for row in laid.rows], release)
         for rank, engine in enumerate(every):
             if is_op_engine(engine):
@@ -107,10 +110,11 @@ class _Judged:
 
     def lines(self, engine: OpEngine, repeats: int, about: dict[str, dict[str, str]]) -> Iterator[tuple[int, Line]]:
         """(slot, line) of every row and call of one engine; what it tells of itself goes into ``about``."""
-        calls = [_Calls(self._about(case, engine)) for case in self.cases]
+        calls: list[_Calls] = []
         for answer in self._answers(engine, repeats):
+            calls = calls or [_Calls(self._about(case, engine, answer.about)) for case in self.cases]
             if answer.about:
-                about.setdefault(engine.release or engine.name, {}).update(answer.about)
+                about.setdefault(engine.release or answer.about.get("release") or engine.name, {}).update(answer.about)
             note = "; ".join(filter(None, (self.laid.note, *answer.notes))) or None
             self._take(answer, calls, engine, note)
         for slot, one in enumerate(calls):
@@ -151,10 +155,10 @@ class _Judged:
                 verdict = judge(scores, case.exact.indices, indices, UNWRITTEN)
                 one.add(**verdict_fields(verdict), note=note)
 
-    def _about(self, case: Case, engine: OpEngine) -> dict[str, object]:
-        """What all lines of one row and engine have in common."""
+    def _about(self, case: Case, engine: OpEngine, ran: dict[str, str]) -> dict[str, object]:
+        """What all lines of one row and engine have in common. ``ran``: what the engine tells of itself."""
         row = case.row
-        case = case.in_release(engine.release or self.release or case.release)
+        case = case.in_release(engine.release or _public(ran) or self.release or case.release)
         route = case.route
         path = None if route is None else route.path
         about: dict[str, object] = {
@@ -169,6 +173,7 @@ class _Judged:
             "k": case.k,
             "length": row.length,
             "dtype": row.dtype,
+            "ran": ran_text(ran) or None,
         }
         if route is not None and path is not None and route.variant is not None:
             spec = get_path(path)
@@ -176,3 +181,11 @@ class _Judged:
             del fields["finding"]  # what the path is said to do; what was done is seen
             about |= fields
         return about
+
+
+def _public(ran: dict[str, str]) -> str | None:
+    """The release that ran as routing spells it: ``vllm==0.26.0+cu129`` is 0.26.0."""
+    if "release" not in ran:
+        return None
+    wheel = parse_wheel(ran["release"])
+    return f"{wheel.package}=={wheel.version.public}"

@@ -118,7 +118,8 @@ class Matrix:
     Attributes:
         rows: one each. releases: in the order of their packages as asked for, each package's oldest first.
         cells: one tuple a row, one cell a release in it. calls: that were asked for, of each cell.
-        about: what ran, as in ``{"gpu": "NVIDIA H200"}``. notes: what a reader must know, in words.
+        about: what ran, as in ``{"gpu": "NVIDIA H200"}``, and of
+            a release its library. notes: what a reader must know, in words.
     """
 
     rows: tuple[MatrixRow, ...]
@@ -236,6 +237,8 @@ def matrix(
     k: int | None = None,
     seed: int = 0,
     arrival: str = "random",
+    timeout: float | None = None,
+    among: Capture | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Matrix:
     """Give each row to each release of its op.
@@ -248,6 +251,7 @@ def matrix(
             takes that of its package.
         engine: ``model``, ``vendor``, or what opens an engine of a release.
         repeats: calls of each cell. device, k: those of the call where not given. seed, arrival: as for ``run``.
+        timeout: seconds that one call of the vendor engine may take. among: as for ``run``.
         progress: called with the number of cells done, and of all.
 
     Raises:
@@ -260,9 +264,10 @@ def matrix(
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}; it must be at least 1")
     ops = ops_given(op)
+    among = rows if among is None and isinstance(rows, Capture) else among
     held: Rows = [rows] if isinstance(rows, Row) else rows if isinstance(rows, Capture | Sequence) else list(rows)
     tried = find_releases(releases, ops or (() if releases is not None else _ops_of(held)), engine)
-    with closing(make_judge(engine, ops, device, k, repeats, seed, arrival)) as judge:
+    with closing(make_judge(engine, ops, device, k, repeats, seed, arrival, timeout, among)) as judge:
         return judge_all(held, tried.releases, judge, repeats, k=k, notes=tried.notes, progress=progress)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import import_module
 
 from packaging.version import InvalidVersion, Version
 
+from workbench.engines.vendor import sources
+from workbench.engines.vendor.adapters import PACKAGES
 from workbench.errors import UsageError
 from workbench.paths.ops import OPS, get_op
 from workbench.paths.releases import OBSERVED
@@ -16,6 +18,7 @@ from workbench.vendor.release import Wheel, parse_range, parse_wheel
 from workbench.words import listed
 
 STORE = "workbench.vendor.store"
+BUILT = "its ops are built where it is installed, one release an environment"
 
 
 @dataclass(frozen=True)
@@ -132,21 +135,43 @@ def _by_store(text: str, is_known: bool = False) -> Tried:
     """Releases that are added or installed; ``is_known`` does not matter."""
     least, most = parse_range(text)
     there = _there(least.package)
+    inside = tuple(str(one) for one in there if least <= one <= most)
     absent = [end for end in dict.fromkeys((least, most)) if end not in there]
+    if absent and is_built(least.package) and inside:  # both ends never are
+        return Tried(inside, (f"of {text} only {listed(inside)} is installed here; {BUILT}",))
     if absent:
-        cures = listed(f"workbench vendor add {end}" for end in absent)
         here = f"; here {'is' if len(there) == 1 else 'are'} {listed(there)}" if there else ""
-        are = "is" if len(absent) == 1 else "are"
-        raise UsageError(f"{listed(absent)} {are} neither added nor installed; add with: {cures}{here}")
-    return Tried(tuple(str(one) for one in there if least <= one <= most))
+        raise UsageError(f"{listed(absent)} {_missing(least.package, absent)}{here}")
+    return Tried(inside)
 
 
 def _stored(package: str) -> tuple[str, ...]:
     found = tuple(map(str, _there(package)))
     if not found:
-        cure = f"workbench vendor add {package}==VERSION"
-        raise UsageError(f"no release of {package} is added or installed; add some with: {cure}")
+        raise UsageError(f"no release of {package} {_missing(package, ())}")
     return found
+
+
+def _missing(package: str, absent: Sequence[Wheel]) -> str:
+    """That releases (none: any of a package) are not there, and what to do."""
+    are = "is" if len(absent) < 2 else "are"
+    distribution = distributions(package)[0]
+    wanted = [f"{distribution}=={end.version}" for end in absent]
+    if not is_built(package):
+        cures = listed(f"workbench vendor add {one}" for one in wanted or [f"{distribution}==VERSION"])
+        return f"{are} {'neither added nor' if absent else 'added or'} installed; add with: {cures}"
+    cures = listed((f"pip install {one}" for one in wanted or [distribution]), "or")
+    return f"{are} {'not ' if absent else ''}installed where the workbench runs; install it: {cures}; {BUILT}"
+
+
+def is_built(package: str) -> bool:
+    """Whether a package builds its ops where it is installed, so that none is in a library of the store."""
+    return package in PACKAGES and not PACKAGES[package].libraries
+
+
+def distributions(package: str) -> tuple[str, ...]:
+    """A package's names in package indexes."""
+    return PACKAGES[package].distributions if package in PACKAGES else (package,)
 
 
 def _there(package: str) -> list[Wheel]:
@@ -168,10 +193,8 @@ def stored(package: str) -> list[Wheel]:
 
 def installed(package: str) -> list[Wheel]:
     """The release of a package that this environment has, if any; ``0.26.0+cu129`` is 0.26.0."""
-    try:
-        return [Wheel(package, Version(Version(metadata.version(package)).public))]
-    except (metadata.PackageNotFoundError, InvalidVersion):
-        return []
+    there = sources.installed(distributions(package))
+    return [] if there is None else [Wheel(package, Version(there.version.public))]
 
 
 def _is_inside(name: str, least: Wheel, most: Wheel) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from workbench.analysis.risk import Risk
@@ -22,8 +23,8 @@ class Line:
     run the row there; the verdict's fields are then ``None``. The other fields are those of ``Verdict``, ``Risk`` and,
     for engines that can tell, ``Cost``. ``finding`` says what the selector does to the row beside selecting wrongly, or
     what a real one did instead of returning. ``repeatability`` is over all calls of an engine on the row that a run
-    made (``same``, ``order varies``, ``ties vary``, ``values vary``), and ``note`` what a reader of the line must know:
-    both are of engines that stand for a whole op alone.
+    made (``same``, ``order varies``, ``ties vary``, ``values vary``), ``note`` what a reader of the line must know, and
+    ``ran`` what was called, on what: these are of engines that stand for a whole op alone.
     """
 
     capture: str
@@ -63,10 +64,12 @@ class Line:
     finding: str | None = None
     repeatability: str | None = None
     note: str | None = None
+    ran: str | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(Line))
 OF_THE_PATH = ("model", "recorded", "vendor")  # engines whose selection is of the line's path; no callable's is
+DIGITS = 12  # of a file's sha256 that are shown
 _OF_VERDICT = ("missing", "recall", "max_score_gap", "duplicates", "out_of_range", "unwritten", "short")
 _OF_RISK = (
     "threshold_bin",
@@ -162,3 +165,16 @@ def line_loses(line: Line) -> bool:
 
 def _risk_counts(line: Line) -> bool:
     return line.engine in OF_THE_PATH and (line.engine != "vendor" or line.refused is None)
+
+
+def ran_text(about: Mapping[str, str]) -> str:
+    """What an engine tells of itself, in short: release, library, torch and GPU, as far as it does."""
+    release = about.get("release", "") + (f" ({about['from']})" if "from" in about else "")
+    torch = f"torch {about['torch']}" if "torch" in about else ""
+    return ", ".join(filter(None, (release, library_text(about), torch, about.get("gpu", ""))))
+
+
+def library_text(about: Mapping[str, str]) -> str:
+    """The library that was called: its file's name and the start of its digest, since folders differ by machine; empty
+    if it is not told."""
+    return f"{PurePath(about.get('library', '')).name} {about.get('sha256', '')[:DIGITS]}".strip()

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import judge
+from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.base import Engine, Task
 from workbench.engines.registry import get_engine
@@ -43,6 +44,8 @@ def run(
     seed: int = 0,
     arrival: str = RANDOM,
     k: int | None = None,
+    timeout: float | None = None,
+    among: Capture | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Run paths on rows beside the exact reference.
@@ -53,7 +56,8 @@ def run(
             ``"possible"``: each on the paths that the op could send it to, whatever release and device are not known,
             or ``"served"``: every path of the systems whose ops are known, without the baselines.
         variants: a glob over variant names; with ``"reached"``, ``stock`` stands for the release's own variant.
-        op, release, device: those of the capture where not given.
+        op, release, device: those of the capture where not given. Where neither names a release of the op's package,
+            ``vendor`` calls what is installed.
         engine: ``model``, ``cuda`` (whose arrival order is the device's own), ``recorded`` or ``vendor`` (the
             release's real op), any callable that stands in for the op (see ``workbench.engines.callable``), or several
             of these in a list. A callable is never told of paths.
@@ -61,6 +65,10 @@ def run(
             ``walk``, which follows how the path's threads walk the row; ``index`` and ``reverse`` follow the positions,
             where one repeat is enough.
         k: winners wanted; the calls' where not given.
+        timeout: seconds that one call of the vendor engine may take, 20 by default. A callable runs in this process,
+            where nothing ends it.
+        among: the capture that the rows are of, where they are not all of it. Engines that stand for the op then get a
+            row of a call that is captured whole with the others, as it was called; else in copies of itself.
         progress: called with the number of rows done.
 
     Raises:
@@ -91,6 +99,8 @@ def run(
         release=release,
         device=device,
         k=k,
+        timeout=timeout,
+        among=among,
         progress=progress,
     )
 

@@ -34,7 +34,8 @@ def show_matrix(matrix: Matrix, key: str, captures: dict[str, Entry], told: str)
         st.info("The matrix is empty: it has no row or no release.")
         return
     callout(matrix_sentence(matrix), _colour(matrix))
-    st.caption(state.plain("; ".join([told, *(f"{name} {text}" for name, text in matrix.about.items())]) + "."))
+    machine = [f"{name} {text}" for name, text in matrix.about.items() if name not in matrix.releases]
+    st.caption(state.plain("; ".join([told, *machine]) + "."))
     for note in matrix.notes:
         st.caption(state.plain(f"{note[:1].upper()}{note[1:]}."))
     chosen = _chosen(matrix)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.engines.launch import Launch
+from workbench.engines.launch import Launch, row_stride
 from workbench.paths import route_vllm, sglang, vllm
 from workbench.words import listed
 
@@ -138,13 +138,6 @@ class Adapter:
             return []
         known = listed((".".join(map(str, one)) + (".x" if len(one) == 1 else "") for one in self.capabilities), "or")
         return [f"{self.op} needs compute capability {known}, this device has {capability[0]}.{capability[1]}"]
-
-
-def row_stride(launch: Launch) -> int:
-    """The distance between rows of a launch, in scores; of a single row, its width where nothing else is said."""
-    rows, width = launch.scores.shape
-    stride = launch.scores.stride(0)
-    return stride if rows > 1 else max(stride, width)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 import torch
 
-from workbench.engines.launch import Answer, Launch, Times
+from workbench.engines.launch import Answer, Launch, Times, row_stride
 from workbench.engines.timing import Sampling
 from workbench.engines.vendor import sources
-from workbench.engines.vendor.adapters import ADAPTERS, Adapter, row_stride
+from workbench.engines.vendor.adapters import ADAPTERS, Adapter
 from workbench.engines.vendor.hazards import hazards
 from workbench.engines.vendor.sources import Finder, Source, Stored
-from workbench.engines.worker.host import Worker
-from workbench.engines.worker.wire import NAMES, Message, Parcel, pack
+from workbench.engines.worker.host import LOAD_S, Worker, patience
+from workbench.engines.worker.parcels import parcels_of
+from workbench.engines.worker.wire import NAMES, Message
 from workbench.errors import UsageError, WorkbenchError
 from workbench.paths.ops import OPS
 from workbench.vendor.release import parse_wheel
 
-CALL_S, LOAD_S = 20.0, 600.0  # building a kernel takes minutes where nothing is cached
+CALL_S = 20.0
+DEVICE = "cuda"
 CHOICES = ("vllm.sparse_indexer_topk", "sglang.dsa_topk_transform")
 NO_DEVICE = "no CUDA device is visible to torch: released ops run on a GPU"
 
@@ -30,14 +31,14 @@ class VendorEngine:
 
     Args:
         release: as in ``vllm==0.26.0``; ``None`` for what is installed of the op's package.
-        device: of the ops. ``cpu`` is for packages whose ops run there.
+        device: of the ops, ``DEVICE`` by default. ``cpu`` is for packages whose ops run there.
         call_s, load_s: seconds that one call, and loading a library or building a kernel, may take.
         allow_hazards: call also where a length is described to hang the op, or to make it read or write outside its
             rows. By default such a launch is answered with a fault that says so.
         finder: the store of released libraries.
 
     Raises:
-        UsageError: another spelling of a release.
+        UsageError: another spelling of a release, or no time.
     """
 
     name = "vendor"
@@ -46,7 +47,7 @@ class VendorEngine:
         self,
         release: str | None = None,
         *,
-        device: str = "cuda",
+        device: str | None = None,
         call_s: float = CALL_S,
         load_s: float = LOAD_S,
         allow_hazards: bool = False,
@@ -54,7 +55,7 @@ class VendorEngine:
     ) -> None:
         self.release = release
         self._wheel = None if release is None else parse_wheel(release)
-        self._device, self._patience = device, {"call": call_s, "load": load_s}
+        self._device, self._patience = device or DEVICE, patience(call_s, load_s)
         self._allow_hazards = allow_hazards
         self._finder = finder or sources.store
         self._workers: dict[str, _Opened] = {}  # by package: without a release, ops of several can be asked for
@@ -123,7 +124,8 @@ class VendorEngine:
         source: Source,
         opened: _Opened,
     ) -> Answer:
-        about = {"release": str(source.wheel), **opened.about}
+        origin = "installed" if source.stored is None else "store"
+        about = {"release": str(source.wheel), "from": origin, **opened.about}
         library = None
         major, _, minor = about.get("capability", "0.0").partition(".")
         capability = (int(major), int(minor))
@@ -138,7 +140,7 @@ class VendorEngine:
         if not self._allow_hazards and (harm := hazards(launch, str(source.wheel), about.get("gpu", ""))):
             return Answer(fault=f"not called: {'; '.join(harm)}", about=about)
         try:
-            tensors = self._tensors(launch)
+            tensors = parcels_of(launch)
         except OSError as error:
             return Answer(refused=(f"there is no memory for a copy of the launch: {error}",), about=about)
         request = _request(launch, calls, library)
@@ -157,12 +159,6 @@ class VendorEngine:
             times=None if times is None else Times(tuple(times["seconds"]), times["late"]),
         )
 
-    def _tensors(self, launch: Launch) -> dict[str, Parcel]:
-        given = {"scores": parcel_of(launch.scores), "lengths": pack(launch.lengths)}
-        if launch.starts is not None and bool((launch.starts != 0).any()):
-            given["starts"] = pack(launch.starts)
-        return given
-
 
 @dataclass(frozen=True)
 class _Opened:
@@ -177,35 +173,6 @@ class _Opened:
         if op not in self.libraries:
             self.libraries[op] = str(stored.library_for(op, capability))
         return self.libraries[op]
-
-
-# The scores that were packed last, as they were then: one batch is given to ops of many releases, and is copied once.
-# One object, so that threads see all of it or nothing.
-_last: tuple[weakref.ref[torch.Tensor], int, Parcel] | None = None
-
-
-def parcel_of(scores: torch.Tensor) -> Parcel:
-    """A parcel of scores; that of the last call where the tensor is the same and torch has not written to it since.
-
-    Raises:
-        OSError: there is no room for it.
-    """
-    global _last
-    if scores.is_inference():  # torch does not count what is written to these
-        return pack(scores)
-    last = _last
-    if last is not None and last[0]() is scores and last[1] == scores._version:
-        return last[2]
-    _last = last = None  # before the next one takes memory
-    parcel = pack(scores)
-    _last = (weakref.ref(scores, _forget), scores._version, parcel)
-    return parcel
-
-
-def _forget(tensor: weakref.ref[torch.Tensor]) -> None:
-    global _last
-    if _last is not None and _last[0] is tensor:
-        _last = None
 
 
 def check(launch: Launch, calls: int) -> None:
@@ -248,7 +215,7 @@ def _request(launch: Launch, calls: int, library: str | None) -> Message:
 
 def _no_adapter(op: str) -> str:
     if not op:
-        return "the launch names no op; give it"
+        return "the op is not known; give it (--op)"
     if op in CHOICES:
         return f"{op} is an engine's own choice among ops, and no op: name the one that it takes"
     others = ", ".join(one.name for one in OPS if one.name in ADAPTERS)

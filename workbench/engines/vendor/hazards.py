@@ -7,8 +7,7 @@ on any path that it reaches.
 from __future__ import annotations
 
 from workbench.capture.row import Call, Row
-from workbench.engines.launch import Launch
-from workbench.engines.vendor.adapters import row_stride
+from workbench.engines.launch import Launch, row_stride
 from workbench.errors import WorkbenchError
 from workbench.paths import lengths, outside, route_vllm
 from workbench.paths.catalog import get_path

@@ -21,6 +21,7 @@ import torch
 from workbench.engines.worker.wire import Channel, ClosedError, Message, Parcel, pack
 
 RUNNERS = {
+    "callable": "workbench.engines.named_runner:NamedRunner",
     "vendor": "workbench.engines.vendor.runner:VendorRunner",
 }
 F_SETSIG = 10  # of Linux; the fcntl module of Python 3.11 does not name it everywhere
@@ -51,7 +52,12 @@ class Stages:
     """Tells the host what is about to happen, which starts its clock anew."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        self._channel, self._process = channel, os.getpid()
+
+    def end_copy(self) -> None:
+        """End this process where what ran has forked and this is the copy: one of them answers."""
+        if os.getpid() != self._process:
+            os._exit(0)
 
     def begin(self, stage: str, doing: str) -> None:
         """A stage begins.
@@ -59,6 +65,7 @@ class Stages:
         Args:
             stage: which of the host's patiences counts, as in ``call``. doing: in words, as in ``call 3 of 10``.
         """
+        self.end_copy()
         self._channel.send({"kind": "stage", "stage": stage, "doing": doing})
 
 
@@ -71,6 +78,7 @@ def main(arguments: list[str]) -> int:
     number, lifeline = map(int, arguments)
     die_with_host(lifeline)
     channel = Channel(socket.socket(fileno=number))
+    stages = Stages(channel)
     runner: Runner | None = None
     with contextlib.suppress(ClosedError, OSError):
         opening, _ = channel.receive()
@@ -79,13 +87,14 @@ def main(arguments: list[str]) -> int:
             try:
                 if runner is None:
                     runner = _runner(opening)
-                data, made = runner.run(request, tensors, Stages(channel))
+                data, made = runner.run(request, tensors, stages)
                 answer: Message = {"kind": "reply", "data": data}
                 parcels = {name: pack(tensor) for name, tensor in made.items()}
             except RefusedError as error:
                 answer, parcels = {"kind": "refused", "reasons": list(error.reasons)}, {}
             except Exception as error:
                 answer, parcels = {"kind": "fault", "text": told(error)}, {}
+            stages.end_copy()
             channel.send(answer, parcels)
             del tensors, parcels
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -15,18 +16,23 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import torch
 
+from workbench.capture.values import described
 from workbench.engines.worker.wire import Channel, ClosedError, Message, Parcel, pack
+from workbench.errors import UsageError
 
 CHILD = "workbench.engines.worker.child"
 START_S = 120.0  # importing torch from a cold disk
+LOAD_S = 600.0  # building a kernel takes minutes where nothing is cached
 LAST_LINES = 20
 LAST_CHARACTERS = 300
+LINE_BYTES = 4096  # longer lines are taken in parts, so that no print is held whole
 POLL_S = 0.2
 
 
@@ -45,18 +51,34 @@ class Outcome:
     fault: str = ""
 
 
+def patience(call_s: float, load_s: float = LOAD_S) -> dict[str, float]:
+    """Seconds that each call may take, and loading a library or building a kernel, which may take no less.
+
+    Raises:
+        UsageError: no such time.
+    """
+    for seconds in (call_s, load_s):
+        if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
+            raise UsageError(f"the timeout is {described(seconds)}; a positive number of seconds is needed")
+    return {"call": call_s, "load": max(load_s, call_s)}
+
+
 class Worker:
     """A process that runs one of ``child.RUNNERS``, started when first asked and anew after every fault.
 
     Args:
         runner: its name. settings: what it is made of, JSON.
+        heard: called with what is printed there, from a thread of its own.
 
     One thread at a time may ask. ``close``, or the end of the ``with`` block, ends the process; so does the end of this
     one, by whatever signal.
     """
 
-    def __init__(self, runner: str, settings: Message | None = None) -> None:
+    def __init__(
+        self, runner: str, settings: Message | None = None, heard: Callable[[bytes], None] | None = None
+    ) -> None:
         self._opening: Message = {"runner": runner, "settings": settings or {}}
+        self._heard = heard
         self._process: _Process | None = None
 
     @property
@@ -84,7 +106,7 @@ class Worker:
         parcels = {name: one if isinstance(one, Parcel) else pack(one) for name, one in (tensors or {}).items()}
         try:
             if self._process is None:
-                self._process = _Process(self._opening)
+                self._process = _Process(self._opening, self._heard)
             outcome = self._process.ask(request, parcels, limits)
         except BaseException:  # Ctrl-C among them: what the process is in the middle of is not known
             self.close()
@@ -109,12 +131,12 @@ class Worker:
 class _Process:
     """One process of a worker, from its start to its end."""
 
-    def __init__(self, opening: Message) -> None:
+    def __init__(self, opening: Message, heard: Callable[[bytes], None] | None) -> None:
         mine, its = socket.socketpair()
         waits, lifeline = os.pipe()
         try:
             self.popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", CHILD, str(its.fileno()), str(waits)],
+                [sys.executable, "-P", "-u", "-m", CHILD, str(its.fileno()), str(waits)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,  # what libraries print: read so that they never wait, its end kept for faults
                 stderr=subprocess.STDOUT,
@@ -132,7 +154,7 @@ class _Process:
         self._channel = Channel(mine)
         self._last: deque[bytes] = deque(maxlen=LAST_LINES)
         assert self.popen.stdout is not None
-        self._reader = threading.Thread(target=_keep_last, args=(self.popen.stdout, self._last), daemon=True)
+        self._reader = threading.Thread(target=_keep_last, args=(self.popen.stdout, self._last, heard), daemon=True)
         self._reader.start()
         self.end = weakref.finalize(self, _end, self.popen, self._channel, lifeline, self._reader)
         with contextlib.suppress(OSError):  # a process that ended at once is told by the first wait
@@ -148,7 +170,7 @@ class _Process:
             limit = limits.get(stage)
             if not self._wait(limit):
                 if self._code() is not None:
-                    return Outcome(fault=self._ended())
+                    return Outcome(fault=self._ended(stage, doing))
                 return Outcome(fault=f"{doing} did not return within {limit:g} s: it hangs, or takes longer than that")
             try:
                 message, received = self._channel.receive()
@@ -163,7 +185,7 @@ class _Process:
                     return Outcome(message["data"], {name: one.open().clone() for name, one in received.items()})
             except (ClosedError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
                 if self._code(wait_s=5) is not None:
-                    return Outcome(fault=self._ended())
+                    return Outcome(fault=self._ended(stage, doing))
                 return Outcome(fault=f"the worker's answer cannot be read: {error}")
 
     def _wait(self, limit: float | None) -> bool:
@@ -192,15 +214,19 @@ class _Process:
                 return None
             time.sleep(0.01)
 
-    def _ended(self) -> str:
+    def _ended(self, stage: str = "start", doing: str = "") -> str:
         code = self._code(wait_s=5)
         self._reader.join(1)
-        return ending(code, self._last)
+        said = ending(code, self._last)
+        return said if stage == "start" else f"{doing}: {said}"
 
 
-def _keep_last(stream: Iterable[bytes], last: deque[bytes]) -> None:
+def _keep_last(stream: IO[bytes], last: deque[bytes], heard: Callable[[bytes], None] | None) -> None:
     with contextlib.suppress(ValueError, OSError):
-        last.extend(stream)
+        while line := stream.readline(LINE_BYTES):
+            last.append(line)
+            if heard is not None:
+                heard(line)
 
 
 def _end(popen: subprocess.Popen[bytes], channel: Channel, lifeline: int, reader: threading.Thread) -> None:
