@@ -5,10 +5,12 @@ python -m tests.docs.tables          # rewrite them
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
+from statistics import median
 
 import workbench as wb
 from workbench.analysis.profile import RowProfile
@@ -418,6 +420,33 @@ def releases_h200() -> str:
     return "\n".join(texts[:-1]) + "\n"
 
 
+KERNELS_H200 = ROOT / "docs" / "results" / "bench-kernels-h200.json"
+
+
+def bench_kernels_h200() -> str:
+    """The workbench's kernels beside released ops, from the file that ``tests.bench.bench_kernels`` writes."""
+    ratios: dict[tuple[str, str, str], list[float]] = {}
+    for cell in json.loads(KERNELS_H200.read_text())["cells"]:
+        if cell["beside_op"] is not None:
+            (path,) = cell["paths"]
+            key = (f"`{cell['op']}`, {cell['release']}", f"`{path}`", cell["l2"])
+            ratios.setdefault(key, []).append(cell["beside_op"]["of_medians"])
+    return _table(
+        ["op", "path", "L2", "shapes", "least", "median", "most", "above 1.5"],
+        [
+            (
+                *key,
+                len(found),
+                f"{min(found):.2f}",
+                f"{median(found):.2f}",
+                f"{max(found):.2f}",
+                sum(r > 1.5 for r in found),
+            )
+            for key, found in sorted(ratios.items())
+        ],
+    )
+
+
 def _cell(cell: wb.Cell) -> str:
     lost = f" ({cell.lost_calls} of {cell.calls} calls)" if cell.lost_calls else ""
     return f"{cell_text(cell)}{lost}"
@@ -441,6 +470,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "transforms": transforms,
     "releases": releases,
     "releases-h200": releases_h200,
+    "bench-kernels-h200": bench_kernels_h200,
     "unreached": unreached,
     "plan": plan,
     "devices": devices,
