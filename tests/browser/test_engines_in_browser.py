@@ -44,7 +44,7 @@ def test_stop_takes_the_place_of_inspect_all(page: Page, served: str, tmp_path: 
     everything.click()
     stop = side.get_by_role("button", name="Stop")
     expect(stop).to_be_visible(timeout=SLOW_MS)
-    expect(side.get_by_text(re.compile("Inspecting rows: 5"))).to_be_visible(timeout=SLOW_MS)
+    expect(side.get_by_text(re.compile("Inspecting rows"))).to_be_visible(timeout=SLOW_MS)
     expect(everything).to_have_count(0, timeout=500)  # no greyed copy of it
     stop.click()
     expect(everything).to_be_visible(timeout=SLOW_MS)
