@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Processes that tests run in, a file at a time; more than two cores' worth, since many tests wait for others.
+WORKERS ?= 3
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help app test test-all lint format bench browser clean
@@ -19,10 +21,10 @@ app: $(VENV)/.app
 	$(BIN)/python -m streamlit run app.py
 
 test: lint browser
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 test-all: lint browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(VENV)/.test
 	$(BIN)/python -m ruff check .
