@@ -134,3 +134,35 @@ def test_scaled_paths_keep_what_they_need_and_check_their_numbers() -> None:
     for number in (0, -1, 1.5, True):
         with pytest.raises(UsageError, match="no capacity"):
             get_path("vllm.filtered").scaled(number)
+
+
+@pytest.mark.parametrize(
+    ("path", "variant"),
+    [
+        (path, variant.name)
+        for path in find_paths()
+        for variant in path.variants
+        if variant.modelled and path.buffer is not None and path.buffer.ranks is not None
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.name,
+)
+def test_what_each_block_of_a_cluster_did_adds_up(path: Path, variant: str) -> None:
+    buffer = path.as_variant(path.variant(variant)).buffer
+    assert buffer is not None
+    assert buffer.ranks is not None
+    length, ranks = 40000, buffer.ranks
+    one_bin = 1 + 0.05 * torch.rand(length, generator=torch.Generator().manual_seed(2))
+    spread = torch.randn(length, generator=torch.Generator().manual_seed(2))
+    for scores in (one_bin, spread):
+        told = run_model(path, scores, 512, Arrival("random", seed=1), variant).telemetry
+        assert told is not None
+        population, stored, dropped = (
+            [getattr(one, name) for one in told.shares] for name in ("population", "stored", "dropped")
+        )
+        assert (sum(population), sum(stored), sum(dropped)) == (told.population, told.stored, told.dropped.numel())
+        assert len(told.shares) == ranks.count
+        assert all(one <= min(seen, ranks.capacity) for one, seen in zip(stored, population, strict=True))
+        members = torch.nonzero(scores >= 1).flatten()
+        if scores is one_bin:
+            assert population == torch.bincount(ranks.owners(members, length), minlength=ranks.count).tolist()
+    assert run_model(get_path("vllm.filtered"), one_bin, 512, Arrival()).telemetry.shares == ()

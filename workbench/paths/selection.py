@@ -28,6 +28,19 @@ class Pass:
 
 
 @dataclass(frozen=True)
+class Share:
+    """What one block of a cluster did with its members of the threshold bin.
+
+    Attributes:
+        population: members that it saw. stored, dropped: how many of them the buffer took, and did not take.
+    """
+
+    population: int
+    stored: int
+    dropped: int
+
+
+@dataclass(frozen=True)
 class Cost:
     """What a selection cost.
 
@@ -54,6 +67,7 @@ class Telemetry:
         stored: members of the threshold bin that the buffer took.
         dropped: int64 indices of the members that it did not take, in arrival order.
         passes: the refinement passes, in order. cost: what it took.
+        shares: of each block of a cluster, by rank; empty where one block has the buffer to itself.
     """
 
     key_bits: int | None = None
@@ -68,6 +82,7 @@ class Telemetry:
     dropped: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     passes: tuple[Pass, ...] = ()
     cost: Cost = Cost()
+    shares: tuple[Share, ...] = ()
 
 
 UNWRITTEN = -777  # what a model leaves in slots that the kernel never writes, as a poisoned output shows them

@@ -10,7 +10,7 @@ from workbench.numeric.histogram import HalfHistogram, KeyHistogram, Threshold, 
 from workbench.numeric.keys import ordered_keys
 from workbench.paths.models.digits import refine
 from workbench.paths.models.tape import Made, Tape, binned
-from workbench.paths.selection import Pass, Telemetry
+from workbench.paths.selection import Pass, Share, Telemetry
 from workbench.paths.spec import Buffer, Path
 
 
@@ -25,14 +25,16 @@ class Coarse:
     capacity: int
     buffered: bool
 
-    def telemetry(self, stored: int, dropped: torch.Tensor, passes: tuple[Pass, ...]) -> Telemetry:
+    def telemetry(
+        self, stored: int, dropped: torch.Tensor, passes: tuple[Pass, ...], shares: tuple[Share, ...] = ()
+    ) -> Telemetry:
         """The inside of a selection that began with this pass."""
         begun = binned(self.bits, self.bins, self.at, self.capacity)
-        return replace(begun, buffered=self.buffered, stored=stored, dropped=dropped, passes=passes)
+        return replace(begun, buffered=self.buffered, stored=stored, dropped=dropped, passes=passes, shares=shares)
 
-    def bypassed(self, passes: tuple[Pass, ...]) -> Telemetry:
+    def bypassed(self, passes: tuple[Pass, ...], shares: tuple[Share, ...] = ()) -> Telemetry:
         """The inside of a selection that left the buffer alone: nothing stored, so nothing dropped."""
-        return replace(self, buffered=False).telemetry(0, self.row.members(0, self.bits)[:0], passes)
+        return replace(self, buffered=False).telemetry(0, self.row.members(0, self.bits)[:0], passes, shares)
 
 
 def coarse(path: Path, tape: Tape, k: int, exact_bits: int | None = None) -> Coarse:
@@ -69,7 +71,8 @@ def collect(path: Path, tape: Tape, k: int, seen: Coarse) -> Made:
     taken, passes = cut(path, tape, stored, seen.at.need)
     dropped = tape.without(members, stored)
     unwritten = max(0, seen.at.need - stored.numel()) if path.buffer.leaves_unwritten else 0
-    return Made(torch.cat([above, taken]), seen.telemetry(stored.numel(), dropped, passes), unwritten)
+    shares = shares_of(path.buffer, members, stored, dropped, tape.length)
+    return Made(torch.cat([above, taken]), seen.telemetry(stored.numel(), dropped, passes, shares), unwritten)
 
 
 def cut(path: Path, tape: Tape, stored: torch.Tensor, need: int) -> tuple[torch.Tensor, tuple[Pass, ...]]:
@@ -93,3 +96,17 @@ def stored_members(buffer: Buffer, members: torch.Tensor, length: int, k: int) -
     shares = buffer.shares([place.numel() for place in places], k)
     stored = torch.cat([place[:share] for place, share in zip(places, shares, strict=True)])
     return members[stored if buffer.ranks.in_order else stored.sort().values[:room]]
+
+
+def shares_of(
+    buffer: Buffer, members: torch.Tensor, stored: torch.Tensor, dropped: torch.Tensor, length: int
+) -> tuple[Share, ...]:
+    """What each rank did with its members of the threshold bin; empty for one block."""
+    ranks = buffer.ranks
+    if ranks is None:
+        return ()
+    counts = [
+        torch.bincount(ranks.owners(part, length), minlength=ranks.count).tolist()
+        for part in (members, stored, dropped)
+    ]
+    return tuple(Share(*each) for each in zip(*counts, strict=True))

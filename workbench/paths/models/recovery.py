@@ -99,7 +99,8 @@ def cluster_recovery(path: Path, tape: Tape, k: int) -> Made:
     owners = path.buffer.ranks.owners
     parts = (above, members[values > pivot], members[values == pivot])
     written = [_by_rank(tape, part, owners(tape.order(part), tape.length)) for part in parts]
-    return Made(torch.cat([*written[:2], written[2][:need]]), seen.bypassed(passes))
+    shares = buffered.shares_of(path.buffer, members, members[:0], members[:0], tape.length)
+    return Made(torch.cat([*written[:2], written[2][:need]]), seen.bypassed(passes, shares))
 
 
 def _is_short(scores: torch.Tensor) -> dict[str, bool]:

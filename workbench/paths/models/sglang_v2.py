@@ -92,7 +92,8 @@ def select(path: Path, tape: Tape, k: int, rules: Rules) -> Made:
             taken, passes = _narrow(path, tape, ties, need)
         elif need:
             taken, passes = _search(tape, ties, stored, need)
-        return Made(torch.cat([above[:k], taken]), seen.telemetry(stored.numel(), above[k:], passes))
+        shares = buffered.shares_of(path.buffer, ties, stored, ties[:0], tape.length)
+        return Made(torch.cat([above[:k], taken]), seen.telemetry(stored.numel(), above[k:], passes, shares))
     wide, ties = _with_tail(path, tape, ties, _tail(path, tape, seen, rules))
     if wide is not tape:
         stored = buffered.stored_members(path.buffer, ties, wide.length, k)
@@ -105,9 +106,12 @@ def select(path: Path, tape: Tape, k: int, rules: Rules) -> Made:
         first = k - (need - ties.numel())
         filled = torch.arange(first, k, device=taken.device) - tape.start % VECTOR
         taken, missing = torch.cat([taken, filled]), missing - filled.numel()
-    dropped = torch.cat([above[k:], wide.without(ties, stored)])
+    lost = wide.without(ties, stored)
+    shares = buffered.shares_of(path.buffer, ties, stored, lost, wide.length)
+    dropped = torch.cat([above[k:], lost])
     idle = path.buffer.leaves_unwritten or rules.padding == "-FLT_MAX"
-    return Made(torch.cat([above[:k], taken]), seen.telemetry(stored.numel(), dropped, passes), missing if idle else 0)
+    telemetry = seen.telemetry(stored.numel(), dropped, passes, shares)
+    return Made(torch.cat([above[:k], taken]), telemetry, missing if idle else 0)
 
 
 def _search(tape: Tape, ties: torch.Tensor, stored: torch.Tensor, need: int) -> tuple[torch.Tensor, tuple[Pass, ...]]:
