@@ -36,10 +36,16 @@ struct Call {
 
 }  // namespace workbench
 
+#if WORKBENCH_RANKS > 0
+#define WORKBENCH_TOGETHER __cluster_dims__(WORKBENCH_RANKS, 1, 1)
+#else
+#define WORKBENCH_TOGETHER
+#endif
+
 // The selector of a source: one block a row, or `blocks` side by side. select(call, block, shared) is what a block does.
 #define WORKBENCH_SELECTOR(Shared, select)                                                                            \
   WORKBENCH_SHARED_BYTES(Shared)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(                                \
+  extern "C" __global__ void WORKBENCH_TOGETHER __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(             \
       const float* scores, long long stride, int width, int rows, const int* lengths, const int* starts, int k,       \
       int* output, int blocks, int* workspace, int* reports, int* histograms, int* dropped, int dropped_room) {       \
     WORKBENCH_DYNAMIC_SHARED(memory);                                                                                 \

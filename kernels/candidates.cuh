@@ -43,8 +43,8 @@ struct Candidates {
   }
 
   // Takes the `need` best of the stored members by digits of their keys; those equal in all digits first come.
-  template <class Digits, int Bins, class KeyOf>
-  __device__ __forceinline__ void refine(int stored, int need, Counts<Bins>& counts, const Output& output,
+  template <class Digits, int Bins, class Taker, class KeyOf>
+  __device__ __forceinline__ void refine(int stored, int need, Counts<Bins>& counts, const Taker& output,
                                          Recorder& recorder, KeyOf key_of) {
     int from = 0, shift = KEY_BITS;
     Digits::each([&](int bits) {

@@ -22,17 +22,18 @@ struct Coarse : Located {
   bool buffered;
 };
 
-// Counts bins and locates the threshold bin. all threads take part. bin(score) is the score's bin.
-template <int Bins, class Scores, class Bin>
-__device__ __forceinline__ Coarse coarse_pass(const Scores& scores, int k, Counts<Bins>& counts, const Books& books,
+// Counts bins, of a block or of a cluster, and locates the threshold bin. All threads take part. bin(score) is the
+// score's bin.
+template <class Tally, class Scores, class Bin>
+__device__ __forceinline__ Coarse coarse_pass(const Scores& scores, int k, Tally& counts, const Books& books,
                                               int row, Recorder& recorder, Bin bin) {
   clear(counts, COARSE_BINS);
   scores.each([&](int, float score) { atomicAdd(&counts.of[bin(score)], 1); });
   const Located found = locate(counts, COARSE_BINS, k);
   recorder.bins(found.bin, found.above, found.population, found.need);
-  if (TELEMETRY && books.histograms != nullptr) {
+  if (TELEMETRY && books.histograms != nullptr && recorder.leads()) {
     int* told = books.histograms + static_cast<long long>(row) * COARSE_BINS;
-    for (int at = threadIdx.x; at < COARSE_BINS; at += THREADS) told[at] = counts.of[at];
+    for (int at = threadIdx.x; at < COARSE_BINS; at += THREADS) told[at] = sums_of(counts)[at];
   }
   __syncthreads();
   return {found, WORKBENCH_WHOLE_BIN || found.need < found.population};

@@ -46,4 +46,10 @@ __device__ __forceinline__ Located locate(Counts<Bins>& counts, int bins, int ra
   return counts.located;
 }
 
+// What was counted, for reading.
+template <int Bins>
+__device__ __forceinline__ const int* sums_of(const Counts<Bins>& counts) {
+  return counts.of;
+}
+
 }  // namespace workbench

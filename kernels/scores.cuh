@@ -12,11 +12,12 @@ static_assert(LOAD == 1 || LOAD == 2 || LOAD == 4, "threads load 1, 2 or 4 score
 // The first of the scores that this thread loads in its `turn`-th load.
 __device__ __forceinline__ unsigned first_of(unsigned turn) { return (turn * THREADS + threadIdx.x) * LOAD; }
 
-// Loads LOAD scores from `first` on, in one go where they lie aligned; what is past the row's end is left out.
-__device__ __forceinline__ void load(const Row& row, unsigned first, float (&held)[LOAD]) {
+// Loads Width scores from `first` on, in one go where they lie aligned; what is past the row's end is left out.
+template <int Width>
+__device__ __forceinline__ void load(const Row& row, unsigned first, float (&held)[Width]) {
   const float* from = row.scores + first;
-  const bool whole = first + LOAD <= static_cast<unsigned>(row.length);
-  if constexpr (LOAD == 4) {
+  const bool whole = first + Width <= static_cast<unsigned>(row.length);
+  if constexpr (Width == 4) {
     if (whole && reinterpret_cast<unsigned long long>(from) % sizeof(float4) == 0) {
       const float4 all = *reinterpret_cast<const float4*>(from);
       held[0] = all.x;
@@ -25,7 +26,7 @@ __device__ __forceinline__ void load(const Row& row, unsigned first, float (&hel
       held[3] = all.w;
       return;
     }
-  } else if constexpr (LOAD == 2) {
+  } else if constexpr (Width == 2) {
     if (whole && reinterpret_cast<unsigned long long>(from) % sizeof(float2) == 0) {
       const float2 all = *reinterpret_cast<const float2*>(from);
       held[0] = all.x;
@@ -34,7 +35,7 @@ __device__ __forceinline__ void load(const Row& row, unsigned first, float (&hel
     }
   }
 #pragma unroll
-  for (int at = 0; at < LOAD; ++at) {
+  for (int at = 0; at < Width; ++at) {
     held[at] = first + at < static_cast<unsigned>(row.length) ? from[at] : 0.0f;
   }
 }

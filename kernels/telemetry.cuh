@@ -12,12 +12,20 @@ struct Pass {
   int shift, bits, seen, need, digit, above, kept;
 };
 
+// What one block of a cluster did with its members of the threshold bin: workbench/paths/selection.py, `Share`.
+struct Share {
+  int population, stored, dropped;
+};
+
 // The inside of one selection, in the layout of workbench/engines/cuda/reports.py. A row that the selector did not
 // work on keeps what its report held before.
 struct Report {
   int threshold_bin, above, population, need;
   int buffered, stored, dropped, fallback, passes;
   Pass pass[WORKBENCH_MOST_PASSES];
+#if WORKBENCH_RANKS > 0
+  Share share[WORKBENCH_RANKS];
+#endif
 };
 static_assert(sizeof(Report) == 4 * WORKBENCH_REPORT_INTS, "the report differs from the one that the host reads");
 
@@ -63,6 +71,14 @@ class Recorder {
     if (!writes()) return;
     report_->pass[report_->passes++] = {shift, bits, seen, need, digit, above, kept};
   }
+
+#if WORKBENCH_RANKS > 0
+  // The first thread of every block.
+  __device__ __forceinline__ void share(int rank, int population, int stored, int dropped) {
+    if (!TELEMETRY || report_ == nullptr || threadIdx.x != 0) return;
+    report_->share[rank] = {population, stored, dropped};
+  }
+#endif
 
   // Any thread, for itself.
   __device__ __forceinline__ void drop(int index) {

@@ -1,25 +1,12 @@
-// SGLang's v2 selectors of one block: the row in registers or streamed, collected by float32 thresholds of its bins, and
-// a buffer of ties that are ranked or refined. Model: workbench/paths/models/sglang_v2.py.
-#include "bounds.cuh"
-#include "candidates.cuh"
-#include "coarse.cuh"
+// SGLang's v2 selectors of one block: the row in registers or streamed.
 #include "scores.cuh"
+#include "v2.cuh"
 
 namespace workbench {
 
-enum class Fallback { none, counted, digits };  // what more ties than the buffer holds give way to
-
-constexpr Bound RULE = Bound::WORKBENCH_BOUND;
-constexpr Fallback FALLBACK = Fallback::WORKBENCH_FALLBACK;
-constexpr bool LEAST_PADDING = WORKBENCH_LEAST_PADDING;  // idle lanes and cells after the row's end hold -FLT_MAX
-constexpr int RANKED = WORKBENCH_RANKED_TIES;
 constexpr int SLOTS = WORKBENCH_CAPACITY_MOST;
-constexpr int VECTOR = 4;  // scores that a thread of the released kernel loads at once
 constexpr bool HAS_TAIL = LEAST_PADDING && WORKBENCH_ITEMS > 0;
-using Refined = Digits<WORKBENCH_DIGITS>;
-using Narrowed = Digits<WORKBENCH_RESCAN_DIGITS>;  // over the row
-
-constexpr int BINS = larger(COARSE_BINS, 1 << larger(Refined::most(), Narrowed::most()));
+static_assert(FALLBACK != Fallback::clamped, "one block knows how many ties there are");
 
 struct Shared {
   Counts<BINS> counts;
@@ -29,27 +16,6 @@ struct Shared {
 };
 
 using Held = Scores<WORKBENCH_ITEMS>;
-
-// Ranks of idle lanes that lie above -inf where so many ties are ranked.
-__device__ __forceinline__ int idle_lanes(int ties) {
-  if (!LEAST_PADDING || ties <= WARP || ties > 4 * WARP) return 0;
-  return (ties <= 2 * WARP ? 2 * WARP : 4 * WARP) - ties;
-}
-
-// The `need` best of the buffered ties.
-template <class KeyOf>
-__device__ __forceinline__ void cut(int stored, int need, Shared& shared, const Output& output, Recorder& recorder,
-                                    KeyOf key_of) {
-  const int idle = idle_lanes(stored);
-  if (idle == 0 || stored <= need || stored > RANKED) {
-    return shared.candidates.template cut<Refined>(stored, need, shared.counts, output, recorder, key_of);
-  }
-  const int first = output.k - need;  // by rank, so that slots of -inf that idle lanes outrank are never written
-  shared.candidates.rank(stored, key_of, [&](int better, int index, unsigned key) {
-    const bool outranked = key == ordered_key(-infinity()) && need - better <= idle;
-    if (better < need && !outranked) output.place(first + better, index);
-  });
-}
 
 // More ties than the buffer holds, selected from the row. each(visit) calls visit(index, key) for this thread's ties.
 template <class KeyOf, class Each>
@@ -154,12 +120,8 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
   __syncthreads();
   const int ties = found + cells, stored = ties < room ? ties : room;
   recorder.stored(seen.buffered, stored);
-  if (need > 0) cut(stored, need, shared, output, recorder, key_of);
-  if constexpr (!WORKBENCH_LEAVES_UNWRITTEN) {  // the slots' own positions, from the aligned cell before the row on
-    for (int slot = above + ties + threadIdx.x; slot < call.k; slot += THREADS) {
-      output.slots[slot] = slot - row.start % VECTOR;
-    }
-  }
+  if (need > 0) cut(shared.candidates, stored, need, shared.counts, output, recorder, key_of);
+  fill_up(above + ties, row, output);
 }
 
 }  // namespace workbench

@@ -14,32 +14,41 @@ from pathlib import Path as File
 import torch
 
 from workbench.engines.cuda.grid import Grid, Shape
-from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
+from workbench.engines.cuda.reports import Report, read_report
 from workbench.engines.cuda.sources import (
     build_options,
     grid_of,
     kernel_of,
+    ranks_of,
+    report_ints_of,
     source_digest,
     source_of,
     telemetry_of,
     unbinned_of,
 )
 from workbench.paths.selection import UNWRITTEN, Selection
-from workbench.paths.spec import Path, Walk
+from workbench.paths.spec import Buffer, Path, Walk
 from workbench.paths.walk import walk_of
 from workbench.resources import kernels_dir
 
 SHIM = File(__file__).with_name("host_shim.h")
 THREADS = 128  # fewer than on the device, which costs only time
+FEWER = (8, 3)  # blocks of a cluster
 SMS = 3  # multiprocessors, each of which runs a block of those that wait for each other
 GUARD = 64  # slots before and after the output that nobody may write
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
 
 def fewer_threads(path: Path, threads: int = THREADS) -> Path:
-    """The path with blocks of so many threads."""
-    walk = walk_of(path)
-    return replace(path, walk=Walk(walk.load, threads))
+    """The path with blocks of so many threads, and three for the eight of a cluster, which no row fills evenly."""
+    variants = tuple(replace(one, buffer=_fewer_blocks(one.buffer)) for one in path.variants)
+    return replace(path, walk=Walk(walk_of(path).load, threads), buffer=_fewer_blocks(path.buffer), variants=variants)
+
+
+def _fewer_blocks(buffer: Buffer | None) -> Buffer | None:
+    if buffer is None or buffer.ranks is None or buffer.ranks.count != FEWER[0]:
+        return buffer
+    return replace(buffer, ranks=replace(buffer.ranks, count=FEWER[1]))
 
 
 def build(folder: File, path: Path, variant: str, *, telemetry: bool = True) -> ctypes.CDLL:
@@ -100,20 +109,21 @@ def select(
     count, begun = rows.shape[0], telemetry_of(path, variant, k)
     guarded = torch.full((count * k + 2 * GUARD,), UNWRITTEN, dtype=torch.int32)
     output = guarded[GUARD : GUARD + count * k]
-    reports = torch.zeros(count, REPORT_INTS, dtype=torch.int32)
+    reports = torch.zeros(count, report_ints_of(path, variant), dtype=torch.int32)
     histograms = torch.zeros(count, 1 << (begun.key_bits or 0), dtype=torch.int32)
     dropped = torch.full((count, max(room, 1)), -1, dtype=torch.int32)
     numbers = torch.tensor(lengths, dtype=torch.int32)
     begins = None if starts is None else torch.tensor(starts, dtype=torch.int32)
     grid = grid or grid_of(path, variant, Shape(count, rows.shape[1], k, sms=SMS))
     total = grid.blocks * (count if grid.groups is None else grid.groups)
+    at_once = total if grid.groups is not None else 1 if ranks_of(path, variant) is None else grid.blocks
     cells, zeroed = grid.workspace(count)
     workspace = torch.full((cells + GUARD,), UNWRITTEN, dtype=torch.int32)
     workspace[:zeroed] = 0
     wrong = library.emulate(
         walk_of(path).threads,
         total,
-        total if grid.groups is not None else 1,
+        at_once,
         grid.more_shared,
         ctypes.c_uint(seed),
         pointer(rows),

@@ -16,14 +16,15 @@ from workbench.analysis.reference import reference
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Call, Row
 from workbench.engines.cuda.reports import Report
-from workbench.engines.cuda.sources import KERNELS, kernel_of
+from workbench.engines.cuda.sources import KEPT, KERNELS, kernel_of
 from workbench.errors import UsageError
 from workbench.numeric.bounds import coarse_bin_lower_bound
 from workbench.numeric.keys import value_keys
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths
 from workbench.paths.model import run_model
-from workbench.paths.selection import UNWRITTEN, Cost, Selection, Telemetry
+from workbench.paths.models.recovery import SNIFF
+from workbench.paths.selection import UNWRITTEN, Cost, Selection, Share, Telemetry
 from workbench.paths.shared import BYTES
 from workbench.paths.spec import Path, TieBreak, Variant
 from workbench.synthetic.adversarial import CUT_BYTES, Recipe, make_adversarial, usual_k
@@ -69,7 +70,7 @@ def check(
     if (chosen.contract or path.contract).tie_break is TieBreak.PREFER_SMALLER_INDEX:
         assert torch.equal(indices, model.indices)
     ranked = told.buffered and told.stored <= path.ranked_ties
-    if ranked or (told.cost.fallback and KERNELS[chosen.model or path.family] == KERNELS["unique_key"]):
+    if ranked or (told.cost.fallback and kernel_of(path, variant) == KERNELS["unique_key"]):
         assert torch.equal(indices.sort().values, model.indices.sort().values)  # equal scores by their indices
     if chosen.lossless and not bool(torch.isnan(scores).any()):
         exact = reference(Row(scores, length, call=Call(width=length)), k).indices
@@ -97,7 +98,18 @@ def _numbers(telemetry: Telemetry) -> Telemetry:
     """What can be compared: a search for no winners is no pass, what it cost is not measured on a device."""
     passes = tuple(one for one in telemetry.passes if one.need)
     none = torch.empty(0)
-    return replace(telemetry, passes=passes, histogram=None, dropped=none, cost=Cost()).__dict__ | {"dropped": None}
+    kept = {"shares": _shares(telemetry), "dropped": None}
+    return replace(telemetry, passes=passes, histogram=None, dropped=none, cost=Cost()).__dict__ | kept
+
+
+def _shares(telemetry: Telemetry) -> tuple[Share, ...]:
+    """Where a search of the row stands in for what the buffer did not take, whose members it holds is open."""
+    shares = telemetry.shares
+    stored = sum(one.stored for one in shares)
+    if telemetry.dropped.numel() or stored == sum(one.population for one in shares):
+        return shares
+    assert all(one.stored <= one.population for one in shares)
+    return tuple(replace(one, stored=stored) for one in shares)
 
 
 def _odd(indices: torch.Tensor, length: int) -> list[int]:
@@ -163,6 +175,7 @@ def _rows_for(path: Path, variant: str, quick: bool) -> Iterator[tuple[str, torc
             yield "long", torch.randn(_longest(path), generator=generator), k
             yield "long, one bin", 1 + 0.2 * torch.rand(_longest(path), generator=generator), k
     yield from _adversarial(path, most_k)
+    yield from _of_ranks(path, most_k, quick)
 
 
 def _on_bounds(path: Path, length: int) -> torch.Tensor:
@@ -190,6 +203,33 @@ def _adversarial(path: Path, k: int) -> Iterator[tuple[str, torch.Tensor, int]]:
         except UsageError:  # a bin that such a path cannot have
             continue
         yield str(recipe), row.valid, k
+
+
+def _of_ranks(path: Path, k: int, quick: bool) -> Iterator[tuple[str, torch.Tensor, int]]:
+    """Rows whose threshold bin lies with one block of a cluster; and slices that no block keeps whole."""
+    if path.buffer is None or path.buffer.ranks is None:
+        return
+    ranks, generator = path.buffer.ranks, torch.Generator().manual_seed(3)
+    low = path.longer_than if isinstance(path.longer_than, int) else 0
+    length = max(low + 1, ranks.count * (path.buffer.slots(k) + 2 * ranks.unit)) + 3
+    owners = ranks.owners(torch.arange(length), length)
+    for rank in (0, ranks.count - 1):
+        own = torch.nonzero(owners == rank).flatten()
+        for count in (ranks.capacity, ranks.capacity + 1, own.numel()):
+            scores = -1 - torch.rand(length, generator=generator)
+            scores[own[:count]] = 1 + 0.05 * torch.rand(min(count, own.numel()), generator=generator)
+            scores[owners != rank] -= torch.randint(0, 2, (length,), generator=generator)[owners != rank]
+            yield f"{count} of the bin with block {rank} of {ranks.count}", scores, k
+    for name, dtype in (("fp16", torch.float16), ("bfloat16", torch.bfloat16)):
+        short = (-1.23 + 0.05 * torch.rand(length, generator=generator)).to(dtype).float()
+        yield f"{name} scores in one bin", short, k
+        others = -2 + torch.rand(SNIFF, generator=generator)
+        yield f"{name} scores behind others", torch.cat([others, short]), k
+        yield f"{name} scores before another", torch.cat([short, short[:1] + 1e-6]), k
+    if not quick or ranks.count <= 4:
+        length = ranks.count * KEPT + 4001
+        yield "slices longer than what is kept", torch.randn(length, generator=generator), k
+        yield "long slices, one bin", 1 + 0.2 * torch.rand(length, generator=generator), k
 
 
 def takes(path: Path, variant: Variant, scores: torch.Tensor, k: int) -> bool:

@@ -23,6 +23,7 @@
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define WORKBENCH_SHARED_BYTES(Shared) extern "C" const unsigned workbench_shared_bytes = sizeof(Shared);
 #define WORKBENCH_DYNAMIC_SHARED(name) unsigned char* name = emulated::here().shared.data() + emulated::GUARD
 
@@ -51,9 +52,12 @@ struct Block {
   std::vector<unsigned char> shared;
   Barrier barrier;
   unsigned asleep = 0;  // rounds in which it does not run: a block can fall far behind those it shares a row with
+  bool begun = false, ending = false;  // whether one of its threads has
 };
 
-static std::vector<Block> blocks;  // that run at once
+static std::vector<Block> blocks;  // that run at once; in a launch of clusters, those of one
+static Barrier cluster;
+static const char* fault;  // what a thread was seen to do wrong
 static std::vector<Fiber> fibers;  // of all their threads, block by block
 static std::vector<Barrier> warps;
 static std::vector<int> lanes;  // what each thread shows to its warp
@@ -160,6 +164,27 @@ inline int take_slot(int* counter) { return atomicAdd(counter, 1); }
 inline int load_now(const int* at) { return *at; }
 inline void pause() { emulated::part(); }
 
+inline int cluster_rank() { return static_cast<int>(emulated::current / blockDim.x); }
+inline void cluster_sync() {
+  emulated::wait(emulated::cluster, static_cast<int>(emulated::blocks.size() * blockDim.x));
+}
+inline int* there(const int* mine, int rank) {
+  emulated::maybe_part();
+  emulated::Block& other = emulated::blocks[rank];
+  if (!other.begun) emulated::fault = "reached into a block that had not begun";
+  if (other.ending) emulated::fault = "reached into a block that may have ended";
+  const long at = reinterpret_cast<const unsigned char*>(mine) - emulated::here().shared.data();
+  if (at < emulated::GUARD || at + sizeof(int) + emulated::GUARD > other.shared.size()) {
+    static int nowhere;
+    emulated::fault = "reached past the shared memory";
+    return &nowhere;
+  }
+  return reinterpret_cast<int*>(other.shared.data() + at);
+}
+inline int load_from(const int* mine, int rank) { return *there(mine, rank); }
+inline void store_to(int* mine, int rank, int value) { *there(mine, rank) = value; }
+inline int add_to(int* mine, int rank, int value) { return atomicAdd(there(mine, rank), value); }
+
 }  // namespace workbench
 
 #define EMULATED_PARAMETERS                                                                                           \
@@ -174,7 +199,7 @@ static std::function<void()> body;
 inline void enter() {
   const unsigned self = current;
   body();
-  fibers[self].done = true;
+  fibers[self].done = here().ending = true;
   ++progress;
   while (true) part();
 }
@@ -182,6 +207,8 @@ inline void enter() {
 // What went wrong in the blocks from `first` on, which run at once, or null.
 inline const char* run_blocks(unsigned first, unsigned count, unsigned threads, unsigned shared_bytes) {
   blockDim.x = threads;
+  cluster = {};
+  fault = nullptr;
   blocks.assign(count, {});
   for (unsigned at = 0; at < count; ++at) {
     blocks[at].number = first + at;
@@ -222,6 +249,7 @@ inline const char* run_blocks(unsigned first, unsigned count, unsigned threads, 
         continue;
       }
       become(self);
+      here().begun = true;
       swapcontext(&scheduler, &fibers[self].context);
       left += !fibers[self].done;
     }
@@ -233,7 +261,7 @@ inline const char* run_blocks(unsigned first, unsigned count, unsigned threads, 
       if (shared[at] != POISON || shared[shared.size() - 1 - at] != POISON) return "written past the shared memory";
     }
   }
-  return nullptr;
+  return fault;
 }
 
 }  // namespace emulated

@@ -13,12 +13,22 @@ import torch
 from tests.kernels import emulated
 from tests.kernels.emulated import fewer_threads
 from tests.kernels.expected import CASES, NAMES, check, dtype_of, rows_for, takes
+from workbench.engines.cuda.sources import ranks_of
 from workbench.paths.catalog import get_path
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path
 
 pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
-each_case = pytest.mark.parametrize(("path", "variant"), CASES, ids=NAMES)
+SLOW = (4, 16)  # blocks of a cluster; two, and three for eight, are quick
+each_case = pytest.mark.parametrize(
+    ("path", "variant"),
+    [
+        pytest.param(path, variant, marks=pytest.mark.slow if ranks is not None and ranks.count in SLOW else ())
+        for path, variant in CASES
+        for ranks in [ranks_of(path, variant)]
+    ],
+    ids=NAMES,
+)
 ROOM = 1 << 16  # dropped members that are listed
 
 
@@ -73,7 +83,10 @@ def test_ragged_short_and_idle_rows(path: Path, variant: str, folder: File) -> N
             check(path, variant, scores, k, made, report, start=start, width=width)
 
 
-@pytest.mark.parametrize("name", ["vllm.histogram_256", "vllm.histogram_4096", "sglang.v2_register"])
+@pytest.mark.parametrize(
+    "name",
+    ["vllm.histogram_256", "vllm.histogram_4096", "sglang.v2_register", "vllm.cooperative_2", "sglang.v2_cluster_8"],
+)
 def test_a_build_without_telemetry_selects_the_same(name: str, folder: File) -> None:
     path = fewer_threads(get_path(name))
     for _, scores, k in list(rows_for(path, "stock"))[:4]:
@@ -123,6 +136,32 @@ def test_the_emulation_finds_faults(broken: str, told: str, tmp_path: File, monk
     library = emulated.build(tmp_path / "built", path, "stock")
     with pytest.raises(AssertionError, match=told):
         emulated.select(library, path, "stock", torch.randn(1, 9000), [9000], 512)
+
+
+@pytest.mark.parametrize(
+    ("sound", "broken", "told"),
+    [
+        ("cluster_sync();  // the first block is not to end", "__syncthreads();  //", "a block that may have ended"),
+        ("cluster_sync();  // all have read them", "__syncthreads();", "a block that may have ended"),
+        ("shared.equal = 0;", "shared.equal = load_from(&shared.ties, LEADER);", "a block that had not begun"),
+        ("load_from(&shared.written, LEADER)", "load_from(&shared.written + sizeof(Shared), LEADER)", "reached past"),
+        ("cluster_sync();  // the first block's ties", "if (rank == 1) cluster_sync();  //", "different barriers"),
+    ],
+)
+def test_the_emulation_finds_faults_between_blocks(
+    sound: str, broken: str, told: str, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, variant = fewer_threads(get_path("sglang.v2_cluster_8")), "exact_fallback"
+    for source in emulated.kernels_dir().iterdir():
+        text = source.read_text()
+        (tmp_path / source.name).write_text(text.replace(sound, broken) if source.name == "v2_cluster.cu" else text)
+    assert broken in (tmp_path / "v2_cluster.cu").read_text()
+    monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
+    library = emulated.build(tmp_path / "built", path, variant)
+    rows = torch.randn(12, 9000, generator=torch.Generator().manual_seed(1))
+    rows[:8] = 1 + rows[:8].abs() / 100  # all of them ties
+    with pytest.raises(AssertionError, match=told):
+        emulated.select(library, path, variant, rows, [9000] * 12, 512)
 
 
 def test_a_library_that_does_not_compile_is_told(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,14 +41,19 @@ class Device:
 
     @property
     def has_clusters(self) -> bool:
-        """Whether blocks can form clusters that the selectors are built for: 9.0 and later, but not 12."""
-        return self.platform == "cuda" and 9 <= self.capability[0] != 12
+        """Whether blocks can form clusters that the selectors are built for."""
+        return self.platform == "cuda" and forms_clusters(self.capability)
 
     def resident_blocks(self, threads: int, shared_bytes: int) -> int:
         """Blocks of this size that fit one multiprocessor, by threads and shared memory (1 KiB a block is reserved
         from compute capability 8.0 on). Registers are not counted."""
         reserved = 1024 if self.capability >= (8, 0) else 0
         return min(self.sm_threads // threads, self.sm_bytes // (shared_bytes + reserved))
+
+
+def forms_clusters(capability: tuple[int, int]) -> bool:
+    """Whether a compute capability has clusters that the selectors are built for: 9.0 and later, but not 12."""
+    return 9 <= capability[0] != 12
 
 
 KIB = 1024

@@ -15,7 +15,7 @@ from workbench.engines.cuda.compile import KernelError, build
 from workbench.engines.cuda.nvrtc import find_nvrtc
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
-from workbench.paths.devices import get_device
+from workbench.paths.devices import forms_clusters, get_device
 from workbench.resources import kernels_dir
 
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="NVRTC is not installed (extra test)")
@@ -55,7 +55,9 @@ def test_every_kernel_compiles(arch: str, telemetry: bool, kept: File, monkeypat
         assert not compile.build_source(
             source, source, sources.support_options(source), arch, strict=True
         ).facts.spilled
-    different = {(sources.source_of(*case), *sources.build_options(*case)): case for case in (*CASES, *TRIVIAL)}
+    clusters = forms_clusters((int(arch[3:-1]), int(arch[-1])))
+    cases = [case for case in (*CASES, *TRIVIAL) if clusters or sources.ranks_of(*case) is None]
+    different = {(sources.source_of(*case), *sources.build_options(*case)): case for case in cases}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         failed = [problem for problem in pool.map(made, different.values()) if problem]
     assert not failed, "\n".join(failed)

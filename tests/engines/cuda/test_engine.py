@@ -31,7 +31,7 @@ def task(length: int = 12288, variant: str = "stock", path: object = PATH, dtype
     ("asked", "told"),
     [
         (task(variant="v0.33.0"), "vllm.histogram_256 v0.33.0 has no CUDA kernel"),
-        (task(path=get_path("vllm.cooperative_8")), "vllm.cooperative_8 stock has no CUDA kernel"),
+        (task(path=get_path("sglang.deep_select")), "sglang.deep_select stock has no CUDA kernel"),
         (task(length=-1), "length -1 leaves the row"),
         (task(length=12289), "length 12289 leaves the row"),
         (task(length=8000), "length 8000 is not above 8192"),
@@ -60,6 +60,11 @@ def test_what_a_device_lacks() -> None:
         "NVIDIA H200 has compute capability 9.0, the kernel needs 10.0",
         "a block needs 232449 bytes of shared memory, NVIDIA H200 gives it at most 232448",
     ]
+    assert H200.lacks(0, (7, 0), cluster=16) == Limits("NVIDIA B200", (10, 0), 148, 232448).lacks(0, (7, 0), 16) == []
+    for name, capability in (("NVIDIA L20", (8, 9)), ("NVIDIA GB10", (12, 1))):
+        (told,) = Limits(name, capability, 48, 101376).lacks(0, (7, 0), cluster=4)
+        major, minor = capability
+        assert told.startswith(f"{name} has compute capability {major}.{minor}, the kernel needs clusters of 4 blocks")
 
 
 def test_a_device_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.engines.cuda.reports import FIELDS, MOST_PASSES, PASS_FIELDS, REPORT_INTS, read_report
+from workbench.engines.cuda.grid import Grid, Shape
+from workbench.engines.cuda.reports import FIELDS, MOST_PASSES, PASS_FIELDS, REPORT_INTS, read_report, report_ints
 from workbench.engines.cuda.sources import (
+    CLUSTER_KERNELS,
     KERNELS,
     SUPPORT,
     build_options,
+    grid_of,
     kernel_of,
+    report_ints_of,
     source_digest,
     source_of,
     support_options,
@@ -19,7 +23,7 @@ from workbench.errors import UsageError
 from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.model import MODELS
 from workbench.paths.models import recovery, rescans, sglang_v2
-from workbench.paths.selection import Pass, Telemetry
+from workbench.paths.selection import Pass, Share, Telemetry
 from workbench.resources import kernels_dir
 
 HEADERS = "".join(one.read_text() for one in kernels_dir().glob("*.cuh"))
@@ -68,6 +72,20 @@ def test_a_stash_path() -> None:
         ("sglang.rocm_coop", "stock", {"PREFIX_DIGITS": "12,4", "REST_DIGITS": "8,8", "CAPACITY": "4096"}),
         ("vllm.sampled", "stock", {"CAPACITY": "8192", "CAPACITY_MOST": "16384", "CAPACITIES_SPECIAL": "12"}),
         ("sglang.bf16_small", "approximate_13_bit", {"KEY_BITS": "13", "ITEMS": "16", "MODEL": "approximate"}),
+        (
+            "vllm.cooperative_4",
+            "stock",
+            {"RANKS": "4", "RANK_CAPACITY": "1024", "RANK_UNIT": "4", "LAYOUT": "contiguous", "LEAVES_UNWRITTEN": "1"},
+        ),
+        (
+            "vllm.cooperative_16",
+            "recovery",
+            {"RANKS": "16", "CAPACITY": "2048", "RANK_CAPACITY": "2048", "SNIFF": "32"},
+        ),
+        ("sglang.v2_cluster_8", "stock", {"LAYOUT": "interleaved", "RANK_UNIT": "512", "FALLBACK": "none"}),
+        ("sglang.v2_cluster_8", "contiguous_ranks", {"LAYOUT": "contiguous", "RANK_UNIT": "128"}),
+        ("sglang.v2_cluster_16", "tie_cap_1024", {"RANKS": "16", "CAPACITY": "1024", "RANK_CAPACITY": "1024"}),
+        ("sglang.v2_cluster_8", "clamped_tie_count", {"FALLBACK": "clamped"}),
         ("sglang.v2_streaming", "tie_cap_1024", {"CAPACITY": "1024", "LEAVES_UNWRITTEN": "1", "ITEMS": "0"}),
     ],
 )
@@ -102,8 +120,8 @@ def test_every_option_is_used_by_its_source() -> None:
 
 
 def test_every_kernel_belongs_to_a_model() -> None:
-    assert KERNELS.keys() <= MODELS.keys()
-    selectors = {kernel.file for kernel in KERNELS.values()}
+    assert KERNELS.keys() | CLUSTER_KERNELS.keys() <= MODELS.keys()
+    selectors = {kernel.file for kernels in (KERNELS, CLUSTER_KERNELS) for kernel in kernels.values()}
     assert selectors | SUPPORT.keys() == {one.name for one in kernels_dir().glob("*.cu")}
     assert not selectors & SUPPORT.keys()
     for source in SUPPORT:
@@ -115,7 +133,7 @@ def test_what_has_no_kernel() -> None:
     assert kernel_of(get_path("vllm.radix"), "ring_reuse") is None
     assert kernel_of(get_path("vllm.histogram_256"), "v0.33.0") is None
     assert kernel_of(get_path("sglang.deep_select"), "stock") is None
-    assert kernel_of(get_path("vllm.cooperative_8"), "stock") is None
+    assert kernel_of(get_path("vllm.cooperative_8"), "v0.33.0") is None
     with pytest.raises(UsageError, match=r"v0\.33\.0 has no CUDA kernel: what it does inside is not established"):
         build_options(get_path("vllm.histogram_256"), "v0.33.0")
     with pytest.raises(UsageError, match="no variant 'x'"):
@@ -138,4 +156,19 @@ def test_reports_are_read() -> None:
     assert report.telemetry.capacity == 512
     assert report.telemetry.passes == (Pass(0, 1, 2, 3, 4, 5, 6),)
     assert (report.telemetry.buffered, report.telemetry.stored) == (True, 60)
+    assert report.telemetry.shares == ()
     assert read_report([0] * REPORT_INTS, Telemetry(8, capacity=9)).telemetry.threshold_bin is None
+    shared = read_report([*ints, 50, 40, 10, 40, 20, 20], Telemetry(10, capacity=1024)).telemetry
+    assert shared.shares == (Share(50, 40, 10), Share(40, 20, 20))
+    assert shared.passes == report.telemetry.passes
+    assert report_ints(2) == len(ints) + 6 == report_ints_of(get_path("vllm.cooperative_2"), "stock")
+
+
+def test_the_blocks_of_a_row() -> None:
+    assert grid_of(get_path("vllm.histogram_256"), "stock", Shape(3, 9000, 512)) == Grid()
+    cooperative = get_path("vllm.cooperative_4")
+    ties = {512: 1024, 1024: 1024, 2048: 2048}  # of a row in the workspace, an index and a key each
+    for k, each in ties.items():
+        assert grid_of(cooperative, "stock", Shape(3, 20000, k)) == Grid(4, cells=2 * each)
+        assert grid_of(cooperative, "recovery", Shape(3, 20000, k)) == Grid(4, cells=2 * 2048)
+    assert grid_of(get_path("sglang.v2_cluster_16"), "stock", Shape(3, 20000, 100)) == Grid(16)

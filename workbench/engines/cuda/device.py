@@ -11,6 +11,7 @@ import torch
 
 from workbench.engines.cuda.compile import NO_COMPILER
 from workbench.engines.cuda.nvrtc import find_nvrtc
+from workbench.paths.devices import forms_clusters
 
 NO_GPU = "no CUDA device is visible to torch"
 NO_CUPY = "CuPy is not installed: install the extra cuda13 or cuda12, as in pip install 'topk-workbench[cuda13]'"
@@ -36,13 +37,19 @@ class Limits:
         """What kernels are compiled for, as in ``sm_90``."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
-    def lacks(self, shared_bytes: int, needs: tuple[int, int]) -> list[str]:
+    def lacks(self, shared_bytes: int, needs: tuple[int, int], cluster: int = 0) -> list[str]:
         """What a kernel needs and the device does not have, in words.
 
         Args:
-            shared_bytes: of a block. needs: the least compute capability.
+            shared_bytes: of a block. needs: the least compute capability. cluster: blocks that form one, 0 for none.
         """
         found = []
+        if cluster and not forms_clusters(self.capability):
+            has = ".".join(map(str, self.capability))
+            found.append(
+                f"{self.name} has compute capability {has}, the kernel needs clusters of {cluster} blocks: "
+                "9.0 or later, but not 12"
+            )
         if self.capability < needs:
             wanted, has = (".".join(map(str, one)) for one in (needs, self.capability))
             found.append(f"{self.name} has compute capability {has}, the kernel needs {wanted}")

@@ -8,11 +8,20 @@ from typing import Any
 
 import torch
 
+from workbench.engines.cuda.clusters import allow_size, clusters_at_once
 from workbench.engines.cuda.compile import ENTRY, Built, build
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
 from workbench.engines.cuda.grid import Grid, Shape
-from workbench.engines.cuda.reports import REPORT_INTS, Report, read_report
-from workbench.engines.cuda.sources import grid_of, kernel_of, telemetry_of, unbinned_of, without_kernel
+from workbench.engines.cuda.reports import Report, read_report
+from workbench.engines.cuda.sources import (
+    grid_of,
+    kernel_of,
+    ranks_of,
+    report_ints_of,
+    telemetry_of,
+    unbinned_of,
+    without_kernel,
+)
 from workbench.errors import UsageError
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path
@@ -29,6 +38,7 @@ class Geometry:
     Attributes:
         blocks, threads: of the grid, and of a block. blocks_a_row: that share a row. shared_bytes: dynamic, of a block.
         registers, spilled_bytes: of a thread, as compiled.
+        resident_clusters: how many rows' clusters the device runs at once; ``None`` where blocks form none.
     """
 
     blocks: int
@@ -37,6 +47,7 @@ class Geometry:
     registers: int
     spilled_bytes: int
     blocks_a_row: int = 1
+    resident_clusters: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +149,15 @@ def launch(
         return torch.full((rows, width), fill, dtype=torch.int32, device=scores.device) if given else None
 
     books = (
-        book(REPORT_INTS, True),
+        book(report_ints_of(path, variant), True),
         book(1 << (begun.key_bits or 0), histograms and begun.key_bits is not None),
         book(dropped, True, -1),
     )
     kernel, built = _loaded(path, variant, device, telemetry)
     facts = built.facts
     blocks, bytes_ = grid.blocks * (rows if grid.groups is None else grid.groups), facts.shared_bytes + grid.more_shared
-    geometry = Geometry(blocks, walk_of(path).threads, bytes_, facts.registers, facts.spilled, grid.blocks)
+    clusters = _clusters(path, variant, device, telemetry)
+    geometry = Geometry(blocks, walk_of(path).threads, bytes_, facts.registers, facts.spilled, grid.blocks, clusters)
     workspace = None
     cells, zeroed = grid.workspace(rows)
     if cells:
@@ -228,9 +240,18 @@ def _needs(path: Path, variant: str, device: int, telemetry: bool) -> tuple[str,
     kernel, limits = kernel_of(path, variant), limits_of(device)
     if kernel is None:
         return (without_kernel(path, variant),)
-    too_old = limits.lacks(0, kernel.needs)
-    facts = None if too_old else build(path, variant, limits.arch, telemetry=telemetry).facts
-    return tuple(too_old if facts is None else limits.lacks(facts.shared_bytes, kernel.needs))
+    ranks = ranks_of(path, variant)
+    cluster = 0 if ranks is None else ranks.count
+    too_old = limits.lacks(0, kernel.needs, cluster)
+    if too_old:
+        return tuple(too_old)
+    each = build(path, variant, limits.arch, telemetry=telemetry).facts.shared_bytes
+    lacks = limits.lacks(each, kernel.needs)
+    if cluster and not lacks and not _clusters(path, variant, device, telemetry):
+        lacks.append(
+            f"{limits.name} has no room for a cluster of {cluster} blocks with {each} bytes of shared memory each"
+        )
+    return tuple(lacks)
 
 
 @cache
@@ -244,7 +265,19 @@ def _loaded(path: Path, variant: str, device: int, telemetry: bool) -> tuple[Any
         kernel = cupy.RawModule(path=str(built.cubin), enable_cooperative_groups=waits).get_function(ENTRY)
         if waits or built.facts.shared_bytes > STATIC_SHARED:
             kernel.max_dynamic_shared_size_bytes = limits.optin_bytes if waits else built.facts.shared_bytes
+        if (ranks := ranks_of(path, variant)) is not None:
+            allow_size(cupy, kernel, ranks.count)
     return kernel, built
+
+
+@cache
+def _clusters(path: Path, variant: str, device: int, telemetry: bool) -> int | None:
+    """How many clusters of a kernel a device runs at once; ``None`` where blocks form none."""
+    if (ranks := ranks_of(path, variant)) is None:
+        return None
+    kernel, built = _loaded(path, variant, device, telemetry)
+    with load_cupy().cuda.Device(device):
+        return clusters_at_once(kernel, ranks.count, walk_of(path).threads, built.facts.shared_bytes)
 
 
 def _grid(

@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from workbench.paths.selection import Cost, Pass, Telemetry
+from workbench.paths.selection import Cost, Pass, Share, Telemetry
 
 FIELDS = ("threshold_bin", "above", "population", "need", "buffered", "stored", "dropped", "fallback", "passes")
 PASS_FIELDS = ("shift", "bits", "seen", "need", "digit", "above", "kept")
+SHARE_FIELDS = ("population", "stored", "dropped")
 FELL_BACK = "the variant's recovery"
 MOST_PASSES = 8  # four bytes of the key and four of the index
-REPORT_INTS = len(FIELDS) + MOST_PASSES * len(PASS_FIELDS)
+REPORT_INTS = len(FIELDS) + MOST_PASSES * len(PASS_FIELDS)  # of one block's row
+
+
+def report_ints(ranks: int) -> int:
+    """How long a report is of a row that so many blocks of a cluster share, 0 for one block."""
+    return REPORT_INTS + ranks * len(SHARE_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -39,14 +45,12 @@ def read_report(
     """Read one row's report.
 
     Args:
-        ints: ``REPORT_INTS`` of them. begun: what is known before the launch: key bits and capacity.
+        ints: as many as ``report_ints`` says. begun: what is known before the launch: key bits and capacity.
         histogram: int32 [bins]. dropped: int32 [room], the dropped members that were listed.
         unbinned: what a selection that counted no bins begins with, if there is anything.
     """
     head = dict(zip(FIELDS, ints, strict=False))
-    body = ints[len(FIELDS) :]
-    steps = [body[at * len(PASS_FIELDS) : (at + 1) * len(PASS_FIELDS)] for at in range(head["passes"])]
-    passes = tuple(Pass(**dict(zip(PASS_FIELDS, step, strict=True))) for step in steps)
+    passes = tuple(Pass(**one) for one in _records(ints[len(FIELDS) : REPORT_INTS], PASS_FIELDS)[: head["passes"]])
     cost = Cost(fallback=FELL_BACK if head["fallback"] else "")
     if not head["population"]:  # no bins: a selector of exact digits, or a row no longer than k
         begun = unbinned if unbinned is not None and passes else Telemetry()
@@ -65,7 +69,14 @@ def read_report(
         stored=head["stored"],
         passes=passes,
         cost=cost,
+        shares=tuple(Share(**one) for one in _records(ints[REPORT_INTS:], SHARE_FIELDS)),
     )
     if dropped is not None:
         telemetry = replace(telemetry, dropped=dropped[:listed].to(torch.int64))
     return Report(telemetry, head["dropped"])
+
+
+def _records(ints: Sequence[int], fields: tuple[str, ...]) -> list[dict[str, int]]:
+    """Numbers that lie one record after the other."""
+    starts = range(0, len(ints), len(fields))
+    return [dict(zip(fields, ints[at : at + len(fields)], strict=True)) for at in starts]

@@ -26,7 +26,7 @@ from workbench.engines.cuda.grid import (
     slices,
     whole_device,
 )
-from workbench.engines.cuda.reports import MOST_PASSES, REPORT_INTS
+from workbench.engines.cuda.reports import MOST_PASSES, report_ints
 from workbench.errors import UsageError
 from workbench.paths import blocks
 from workbench.paths.catalog import get_variant
@@ -36,12 +36,13 @@ from workbench.paths.selection import Telemetry
 from workbench.paths.sglang import ROCM_TIES
 from workbench.paths.sglang_variants import V2_TIES
 from workbench.paths.shared import BYTES
-from workbench.paths.spec import Buffer, Path, Variant
+from workbench.paths.spec import Buffer, Path, Ranks, Variant
 from workbench.paths.walk import walk_of
 from workbench.resources import kernels_dir
 
 MOST_K = 2048  # where a path takes any k, its buffer of k candidates is built for so many
 ALWAYS_LONGER = 2**31 - 1  # a width that no row reaches
+KEPT = 32768  # scores of its slice that a block of a cluster keeps in shared memory
 Value = int | str | tuple[int, ...]
 
 
@@ -55,7 +56,8 @@ class Kernel:
         buffers: whether candidates go through the path's buffer. holds_k: whether that has room for k in any case.
         needs: the least compute capability. grid: the blocks of a launch. waits: whether
             blocks of a group wait for each other, so that the launch must be cooperative. dtype: of the scores;
-            ``None`` where none is read, so that bins, buffer and digits are no options of it.
+            ``None`` where none is read, so that bins, buffer and digits are no options of it. hands_on: whether the
+            blocks of a cluster hand the members that they stored on through a workspace.
     """
 
     file: str
@@ -70,6 +72,7 @@ class Kernel:
     grid: GridOf = one_block
     waits: bool = False
     dtype: str | None = "float32"
+    hands_on: bool = False
 
     def takes(self, dtype: str) -> bool:
         """Whether it takes scores of a dtype that its path takes."""
@@ -89,18 +92,21 @@ def _register(model: str, **options: Value) -> Kernel:
     return Kernel("register.cu", {"MODEL": model, "RESCAN_DIGITS": rescans.WIDE, **options})
 
 
-def _v2(name: str) -> Kernel:
+def _cooperative(**options: Value) -> Kernel:
+    return Kernel("cooperative.cu", {"KEPT": KEPT, **options}, hands_on=True)
+
+
+def _v2(name: str, file: str = "v2.cu") -> Kernel:
     rules = sglang_v2.RULES[name]
-    fallback = {"none": "none", "true": "counted", "digits": "digits"}[rules.fallback]
     return Kernel(
-        "v2.cu",
+        file,
         {
             "BOUND": rules.bound,
-            "FALLBACK": fallback,
+            "FALLBACK": {"true": "counted"}.get(rules.fallback, rules.fallback),
             "LEAST_PADDING": int(rules.padding == "-FLT_MAX"),
             "RESCAN_DIGITS": sglang_v2.DIGITS if rules.fallback == "digits" else BYTES,
         },
-        holds_k=rules.fallback == "digits",
+        holds_k=rules.fallback != "none",
     )
 
 
@@ -201,6 +207,18 @@ KERNELS: dict[str, Kernel] = {
     "per_row_prefill_radix": _per_row(0),
 }
 
+# Likewise, where the blocks of a cluster fill the buffer.
+CLUSTER_KERNELS: dict[str, Kernel] = {
+    "register": _cooperative(),
+    "cluster_recovery": _cooperative(
+        RESCAN_DIGITS=rescans.WIDE,
+        OFFSET_DIGITS=recovery.DIGITS,
+        OFFSET_BITS=recovery.OFFSET_BITS,
+        BELOW_BIN=recovery.BELOW_BIN,
+        SNIFF=recovery.SNIFF,
+    ),
+    **{name: _v2(name, "v2_cluster.cu") for name in sglang_v2.RULES if name != "v2_0.5.23"},
+}
 
 # What is no selector: by the name of its file.
 SUPPORT: dict[str, Mapping[str, Value]] = {
@@ -217,10 +235,10 @@ def kernel_of(path: Path, variant: str) -> Kernel | None:
         UsageError: the path has no such variant.
     """
     chosen = get_variant(path, variant)
-    buffer = path.as_variant(chosen).buffer
-    if not chosen.modelled or (buffer is not None and buffer.ranks is not None):
+    if not chosen.modelled:
         return None
-    kernel = KERNELS.get(chosen.model or path.family)
+    kernels = KERNELS if ranks_of(path, variant) is None else CLUSTER_KERNELS
+    kernel = kernels.get(chosen.model or path.family)
     return kernel if kernel is not None and any(map(kernel.takes, path.dtypes)) else None
 
 
@@ -234,14 +252,15 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
         UsageError: the path has no such variant, or the variant no kernel.
     """
     kernel = _kernel(path, variant)
-    path = path.as_variant(get_variant(path, variant))
+    ranks, path = ranks_of(path, variant), path.as_variant(get_variant(path, variant))
     walk = walk_of(path)
     called: dict[str, Value] = {
         "THREADS": walk.threads,
         "TRANSFORM": 0,
         "TELEMETRY": int(telemetry),
         "MOST_PASSES": MOST_PASSES,
-        "REPORT_INTS": REPORT_INTS,
+        "REPORT_INTS": report_ints(0 if ranks is None else ranks.count),
+        "RANKS": 0 if ranks is None else ranks.count,
     }
     if kernel.dtype is None:
         return _defined({**called, **kernel.options})
@@ -254,6 +273,7 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
         "DIGITS": path.digits,
         "RANKED_TIES": path.ranked_ties,
         **_buffer(path, kernel),
+        **_ranks(path, ranks),
         **kernel.options,
     }
     return _defined(values)
@@ -266,7 +286,24 @@ def support_options(source: str) -> tuple[str, ...]:
 
 def grid_of(path: Path, variant: str, shape: Shape) -> Grid:
     """The blocks of a launch; UsageError if the variant has no kernel."""
-    return _kernel(path, variant).grid(shape)
+    kernel, ranks = _kernel(path, variant), ranks_of(path, variant)
+    if ranks is None:
+        return kernel.grid(shape)
+    buffer = path.as_variant(get_variant(path, variant)).buffer
+    assert buffer is not None
+    return Grid(ranks.count, cells=2 * buffer.slots(shape.k) if kernel.hands_on else 0)  # an index and a key each
+
+
+def ranks_of(path: Path, variant: str) -> Ranks | None:
+    """The blocks of the cluster that shares a row; ``None`` where blocks form none."""
+    buffer = path.as_variant(get_variant(path, variant)).buffer
+    return None if buffer is None else buffer.ranks
+
+
+def report_ints_of(path: Path, variant: str) -> int:
+    """How long the report of one row is."""
+    ranks = ranks_of(path, variant)
+    return report_ints(0 if ranks is None else ranks.count)
 
 
 def source_of(path: Path, variant: str) -> str:
@@ -324,7 +361,7 @@ def _items(path: Path, threads: int) -> int:
 def _buffer(path: Path, kernel: Kernel) -> dict[str, Value]:
     """The buffer's size (0 where it follows k), the least and the most that it then is, and how it is filled."""
     buffer = path.buffer if path.buffer is not None and kernel.buffers else Buffer(1)
-    most_k = max(path.ks) if path.ks is not None else path.k_up_to or MOST_K
+    most_k = _most_k(path)
     fixed = buffer.capacity if isinstance(buffer.capacity, int) else 0
     return {
         "CAPACITY": fixed,
@@ -332,6 +369,22 @@ def _buffer(path: Path, kernel: Kernel) -> dict[str, Value]:
         "CAPACITY_MOST": max(kernel.buffer_times * buffer.slots(most_k), most_k if kernel.holds_k else 1),
         "WHOLE_BIN": int(buffer.whole_bin),
         "LEAVES_UNWRITTEN": int(buffer.leaves_unwritten),
+    }
+
+
+def _most_k(path: Path) -> int:
+    return max(path.ks) if path.ks is not None else path.k_up_to or MOST_K
+
+
+def _ranks(path: Path, ranks: Ranks | None) -> dict[str, Value]:
+    """How the blocks of a cluster share the row and its buffer."""
+    if ranks is None:
+        return {}
+    return {
+        "RANK_CAPACITY": ranks.capacity,
+        "RANK_UNIT": ranks.unit,
+        "LAYOUT": ranks.layout,
+        "MOST_K": _most_k(path),
     }
 
 

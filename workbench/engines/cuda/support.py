@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 from typing import Any
 
 import torch
 
+from workbench.engines.cuda.clusters import allow_size, clusters_at_once
 from workbench.engines.cuda.compile import Built, build_source
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
 from workbench.engines.cuda.launch import current_stream
@@ -19,8 +19,7 @@ from workbench.paths.selection import UNWRITTEN
 KIB = 1024
 BLOCK_THREADS = 1024  # the most that a block has
 CLUSTERS_SINCE = (9, 0)
-# CUDA's numbers: of an attribute of a launch, of a function, and of a device.
-CLUSTER_DIMENSION, NON_PORTABLE_CLUSTER = 4, 14
+# CUDA's numbers of attributes of a device.
 THREADS_OF_SM, SHARED_OF_SM, RESERVED_OF_BLOCK = 39, 81, 111
 
 
@@ -111,7 +110,7 @@ def resident_clusters(blocks: int, a_multiprocessor: int, device: int = 0) -> in
         raise UsageError(f"{blocks} blocks, {a_multiprocessor} a multiprocessor: 1 or more are needed")
     _refuse(limits_of(device).lacks(0, CLUSTERS_SINCE))
     cupy = load_cupy()
-    runtime, driver = cupy.cuda.runtime, cupy.cuda.driver
+    runtime = cupy.cuda.runtime
     kernel, _ = _loaded("probe.cu", device)
 
     threads_of_sm, shared_of_sm, reserved = (
@@ -124,43 +123,8 @@ def resident_clusters(blocks: int, a_multiprocessor: int, device: int = 0) -> in
     with cupy.cuda.Device(device):
         runtime.deviceSynchronize()
         kernel.max_dynamic_shared_size_bytes = shared_bytes
-        function = kernel.kernel.ptr
-        driver.funcSetAttribute(function, NON_PORTABLE_CLUSTER, 1)
-        return _ask_driver(function, blocks, threads, shared_bytes)
-
-
-class _Attribute(ctypes.Structure):
-    """``CUlaunchAttribute`` with the dimensions of a cluster; its value takes 64 bytes."""
-
-    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16))
-
-
-class _Launch(ctypes.Structure):
-    """``CUlaunchConfig``."""
-
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared_bytes", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
-        ("count", ctypes.c_uint),
-    )
-
-
-def _ask_driver(function: int, blocks: int, threads: int, shared_bytes: int) -> int:
-    """``cuOccupancyMaxActiveClusters``."""
-    attribute = _Attribute(CLUSTER_DIMENSION, 0, (blocks, 1, 1))
-    asked = _Launch((blocks, 1, 1), (threads, 1, 1), shared_bytes, None, ctypes.pointer(attribute), 1)
-    found = ctypes.c_int()
-    ask = ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveClusters
-    status = ask(ctypes.byref(found), ctypes.c_void_p(function), ctypes.byref(asked))
-    if status:
-        raise UsageError(
-            f"the driver does not say how many clusters of {blocks} blocks of {threads} threads and {shared_bytes} "
-            f"bytes are resident: error {status}"
-        )
-    return found.value
+        allow_size(cupy, kernel, blocks)
+        return clusters_at_once(kernel, blocks, threads, shared_bytes)
 
 
 def _run(source: str, grid: tuple[int, ...], threads: int, given: tuple[Any, ...], longs: tuple[int, ...] = ()) -> None:
