@@ -27,18 +27,12 @@ from workbench.paths.spec import Path
 from workbench.synthetic.adversarial import usual_k
 
 pytest.importorskip("cupy", reason="CuPy is not installed (extras cuda12, cuda13)")
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 each_case = pytest.mark.parametrize(("path", "variant"), CASES, ids=NAMES)
 ROOM = 1 << 16  # dropped members of a row that are listed
 GUARD = 4096
 REPEATS = 2
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOPK_WORKBENCH_KERNELS", str(tmp_path_factory.mktemp("kernels")))
-        yield
 
 
 def run(path: Path, variant: str, scores: torch.Tensor, lengths: list[int], k: int, **more: object) -> Launched:
