@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 # Not lazy: importing the room of the same name later would hide the function. They need no torch.
+from workbench.audit.front import audit
 from workbench.export.front import export
 from workbench.paths.catalog import find_paths as paths
 from workbench.record.front import record
@@ -65,6 +66,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "WorkbenchError",
+    "audit",
     "bisect_release",
     "diverge",
     "export",

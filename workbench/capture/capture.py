@@ -16,7 +16,7 @@ from workbench.capture.contradictions import contradictions
 from workbench.capture.format import CALL_FIELDS, PAGES, STRINGS
 from workbench.capture.header import TensorInfo
 from workbench.capture.mapped import RAW, Mapped
-from workbench.capture.row import Call, Row, digest_of, raw_bytes
+from workbench.capture.row import Call, Row, digest_of, held, raw_bytes
 from workbench.capture.source import Source
 from workbench.capture.store import FileStore, MemoryStore, Store
 from workbench.capture.tokens import NO_TOKENS, Token, Tokens, memory_tokens
@@ -91,6 +91,7 @@ class Capture:
         self.info = replace(info, tokens=len(tokens), vocab=tokens.vocab, logits=tokens.dtype)
         self._store, self._sources = store, sources
         self._given = dict(given or {})
+        self._last: tuple[int, Call, torch.Tensor | None] | None = None
 
     @classmethod
     def from_rows(cls, rows: Iterable[Row], name: str = "memory", tokens: Iterable[Token] = ()) -> Capture:
@@ -151,29 +152,53 @@ class Capture:
             IndexError: there is no such row. TypeError: a row number is an integer.
             CaptureError: its recorded indices are not of this row, or the file changed or cannot be read.
         """
+        return self.read(row)
+
+    def read(self, row: int, *, padding: bool = True) -> Row:
+        """Read one row, as ``capture[row]``; without ``padding`` only its valid scores, and the other cells of the row
+        hold anything.
+
+        Raises:
+            IndexError, TypeError, CaptureError: as for ``capture[row]``.
+        """
         row = self._number(row)
         store = self._store
-        number = store.call_of(row)
-        call = self.call(number)
+        length, start, width = int(store.lengths[row]), store.start(row), store.width(row)
+        cells = held(length, start, width)
+        if padding or cells == width:
+            scores = store.scores(row)
+        else:
+            valid = store.valid(row)
+            scores = valid.new_empty(width)  # cells that nobody touches take no memory
+            scores[start : start + cells] = valid
+        _, call, batch = self._of_call(store.call_of(row))
         return Row(
-            scores=store.scores(row),
-            length=int(store.lengths[row]),
-            start=store.start(row),
+            scores=scores,
+            length=length,
+            start=start,
             call=call,
             indices=store.indices(row),
-            batch=self._batch(call, number),
+            batch=batch,
             index=row,
             capture=self.name,
             mapped=store.mapped(row),
         )
 
+    def _of_call(self, number: int) -> tuple[int, Call, torch.Tensor | None]:
+        """A call, and the lengths of its rows if the capture holds as many as were launched; the last one is kept,
+        since rows are read in their order."""
+        last = self._last
+        if last is None or last[0] != number:
+            call = self.call(number)
+            last = self._last = number, call, self._batch(call, number)
+        return last
+
     def _batch(self, call: Call, number: int) -> torch.Tensor | None:
-        """Lengths of a call's rows, if the capture holds as many as were launched."""
-        held = self._store.rows_of(number)
-        if call.rows is None or len(held) != call.rows:
+        rows = self._store.rows_of(number)
+        if call.rows is None or len(rows) != call.rows:
             return None
         lengths = self._store.lengths
-        return lengths[held.start : held.stop] if isinstance(held, range) else lengths[torch.tensor(held)]
+        return lengths[rows.start : rows.stop] if isinstance(rows, range) else lengths[torch.tensor(rows)]
 
     def _number(self, row: int) -> int:
         row = position(row, "row")
@@ -282,6 +307,11 @@ class Capture:
                     digest.update(raw_bytes(token.logits))
         kind = "sampled" if any(part.startswith("sampled") for part in parts) else "sha256"
         return f"{kind}:{digest.hexdigest()}"
+
+    @property
+    def stamp(self) -> str:
+        """Changes whenever one of its files does, as far as sizes and times of change tell; empty in memory."""
+        return " ".join(f"{size}@{changed}" for size, changed in (source.stamp for source in self._sources))
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Read everything; every problem of the data in words, an empty list if there is none.

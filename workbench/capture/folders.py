@@ -11,7 +11,7 @@ from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError
 
 SUFFIX = ".safetensors"
-_SHARD = re.compile(r"-\d{5}-of-\d{5}\.safetensors$")
+SHARD = re.compile(r"-\d{5}-of-\d{5}\.safetensors$")
 
 
 def capture_files(folder: str | bytes | os.PathLike[str]) -> list[Path]:
@@ -30,7 +30,7 @@ def capture_files(folder: str | bytes | os.PathLike[str]) -> list[Path]:
     sets = [name for name in names if name.endswith(INDEX_SUFFIX)]
     stems = tuple(name.removesuffix(INDEX_SUFFIX) for name in sets)
     files = [
-        name for name in names if name.endswith(SUFFIX) and not (_SHARD.search(name) and _SHARD.sub("", name) in stems)
+        name for name in names if name.endswith(SUFFIX) and not (SHARD.search(name) and SHARD.sub("", name) in stems)
     ]
     if not sets and not files:
         raise CaptureError(f"the folder holds no {SUFFIX} file; name a folder of captures", file=shown(folder))

@@ -41,6 +41,7 @@ class Source:
 
     Attributes:
         path: as given. file: the same for messages. size: bytes. header: its tensors and metadata.
+        stamp: size and time of change in nanoseconds, when it was opened.
 
     Raises:
         CaptureError: on construction, no such regular file or a damaged one; on reading, a file that changed.
@@ -61,7 +62,7 @@ class Source:
             if not stat.S_ISREG(status.st_mode):  # replaced between the first look and the opening
                 raise CaptureError("not a regular file", file=self.file)
             self.size = status.st_size
-            self._stamp = (status.st_size, status.st_mtime_ns)
+            self.stamp = (status.st_size, status.st_mtime_ns)
             if header:
                 self.header = read_header(self.read, self.size, self.file)
         except BaseException:
@@ -155,7 +156,7 @@ class Source:
                     raise CaptureError("the file became shorter while it was open; open it again", file=self.file)
                 done += got
             status = os.fstat(self._fd)
-            if (status.st_size, status.st_mtime_ns) != self._stamp:
+            if (status.st_size, status.st_mtime_ns) != self.stamp:
                 raise CaptureError("the file was changed while it was open; open it again", file=self.file)
         except OSError as error:
             raise CaptureError(f"cannot be read: {error.strerror}", file=self.file) from None

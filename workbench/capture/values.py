@@ -5,14 +5,18 @@ from __future__ import annotations
 import numbers
 import operator
 import os
+import re
 import reprlib
 from collections.abc import Sequence
+from typing import Any
 
 from workbench.errors import UsageError
 
 _NAME_SHOWN = 120
 _EXTENTS_SHOWN = 8
 _BITS_SHOWN = 128
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 def path_text(path: object) -> str:
@@ -82,6 +86,35 @@ def whole(value: object, name: str, least: int, most: int) -> int:
     if number > most:
         raise ValueError(f"{name} is {described(number)}; {most} is the most")
     return number
+
+
+def parse_count(name: str, value: Any) -> int:
+    """An integer of at least 1, of a number or of text.
+
+    Raises:
+        UsageError: it is none; the message names it.
+    """
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise UsageError(f"{name} is {value!r}; an integer of at least 1 is needed")
+    return number
+
+
+def parse_size(name: str, value: Any) -> int:
+    """Bytes, of a number or of text as in ``512MiB``.
+
+    Raises:
+        UsageError: it is neither; the message names it.
+    """
+    if isinstance(value, str):
+        found = _SIZE.fullmatch(value.strip())
+        if found is None or found[2].upper() not in _UNITS:
+            raise UsageError(f"{name} is {value!r}; write bytes, as in 1000000, 512MiB or 4GiB")
+        value = int(float(found[1]) * _UNITS[found[2].upper()])
+    return parse_count(name, value)
 
 
 def check_text(value: object, name: str) -> None:

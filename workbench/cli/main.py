@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from workbench.cli.app import app as app_command
+from workbench.cli.audit import build as build_audit
 from workbench.cli.bench import build as build_bench
 from workbench.cli.bisect_release import bisect_release
 from workbench.cli.diverge import diverge
@@ -115,6 +116,7 @@ _COMMANDS = (
 for _command in _COMMANDS:
     _name = _command.__name__.rstrip("_").replace("_", "-")
     app.command(_name, help=_help(_command), epilog=EXIT_CODES)(_command)
+app.add_typer(build_audit(_help), name="audit")
 app.add_typer(build_bench(_help), name="bench")
 app.add_typer(build_vendor(_help), name="vendor")
 

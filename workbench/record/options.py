@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from workbench.capture.values import check_text, path_text
+from workbench.capture.values import check_text, parse_count, parse_size, path_text
 from workbench.errors import UsageError
 from workbench.record.autostart import VARIABLE
 from workbench.record.interfaces import known_ops, matches
 
 ROWS = "bad, all, first:N or sample:P"
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -58,7 +55,7 @@ class Options:
                 values[name] = _CHECKS[name](name, value)
         rows = values.get("rows", "bad")
         kind, _, number = rows.partition(":")
-        values["first"] = _count("first", number) if kind == "first" else None
+        values["first"] = parse_count("first", number) if kind == "first" else None
         values["sample"] = _share(number) if kind == "sample" else None
         if rows not in ("bad", "all") and kind not in ("first", "sample"):
             raise UsageError(f"rows is {rows!r}; it is {ROWS}")
@@ -100,26 +97,6 @@ class Options:
             bad = next(part for part in parts if "," in part or "\0" in part)
             raise UsageError(f"{bad!r}: a comma cannot be carried in {VARIABLE}; choose another name")
         return ",".join(parts)
-
-
-def parse_size(name: str, value: Any) -> int:
-    """Bytes, of a number or of text as in ``512MiB``."""
-    if isinstance(value, str):
-        found = _SIZE.fullmatch(value.strip())
-        if found is None or found[2].upper() not in _UNITS:
-            raise UsageError(f"{name} is {value!r}; write bytes, as in 1000000, 512MiB or 4GiB")
-        value = int(float(found[1]) * _UNITS[found[2].upper()])
-    return _count(name, value)
-
-
-def _count(name: str, value: Any) -> int:
-    try:
-        number = int(value) if isinstance(value, str) else value
-    except ValueError:
-        number = None
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise UsageError(f"{name} is {value!r}; an integer of at least 1 is needed")
-    return number
 
 
 def _whole(name: str, value: Any) -> int:
@@ -174,8 +151,8 @@ _CHECKS = {
     "rows": _text,
     "seed": _whole,
     "padding": _flag,
-    "max_rows": _count,
-    "max_calls": _count,
+    "max_rows": parse_count,
+    "max_calls": parse_count,
     "max_bytes": parse_size,
     "file_bytes": parse_size,
     "flush": _seconds,

@@ -111,6 +111,11 @@ class Case:
         """What the other rows of the call do to the row's path, in words; empty if nothing is known of it."""
         return "" if self.route is None else uncleared_rows(self.row, self.route)
 
+    @property
+    def reaches(self) -> tuple[str, ...] | None:
+        """The paths that the op ever takes, by name; ``None`` where it is not known."""
+        return None if self._known_op is None else self._known_op.reaches
+
     @cached_property
     def possible(self) -> tuple[Path, ...] | None:
         """The paths that the op could send the row to, over every release and device that may be meant.

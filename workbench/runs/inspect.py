@@ -9,6 +9,7 @@ from workbench.capture.row import Row
 from workbench.paths.catalog import PATHS
 from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
+from workbench.paths.spec import Path
 from workbench.runs.case import Case
 from workbench.runs.report import Result, line_loses
 from workbench.runs.run import POSSIBLE, RANDOM, REACHED, SERVED, STOCK, SYSTEMS, run_case
@@ -132,13 +133,14 @@ def inspect_row(
         judged_because=because,
         results=tuple(run_case(case, paths=judged, seed=seed, arrival=arrival)),
         recorded=recorded,
-        census=tuple(_census(case)),
+        census=tuple(census_of(case)),
     )
 
 
-def _census(case: Case) -> list[Risk]:
+def census_of(case: Case, paths: tuple[Path, ...] = PATHS) -> list[Risk]:
+    """The risk of a row on each path: of the one that the op takes in its release's variant, of the others as stock."""
     own = {case.route.path: case.route.variant} if case.route is not None else {}
-    return [case.risk(path, path.variant(own.get(path.name) or STOCK)) for path in PATHS]
+    return [case.risk(path, path.variant(own.get(path.name) or STOCK)) for path in paths]
 
 
 def judged_paths(paths: str | None, case: Case) -> tuple[str, str]:

@@ -1,0 +1,95 @@
+"""Finished units of a part that is not written yet: a file that grows by a frame a unit, and may be cut at any byte.
+
+A frame is ``WBF1``, the unit's number (uint32) and the payload's length (uint64), little-endian, the SHA-256 of all of
+that and the payload, and the payload. What follows the last whole frame was never finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+_MAGIC = b"WBF1"
+_HEAD = struct.Struct("<4sIQ")
+_DIGEST = 32
+
+
+class Journal:
+    """The frames of one part.
+
+    Args:
+        path: of its file, which need not be there.
+
+    Attributes:
+        numbers: of the units in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._end = 0
+        if path.exists():
+            self._look()
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Of the units in it."""
+        return frozenset(self._spans)
+
+    def _look(self) -> None:
+        """Find the whole frames, and cut off what follows them."""
+        with self._path.open("r+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            while True:
+                head = file.read(_HEAD.size + _DIGEST)
+                if len(head) < _HEAD.size + _DIGEST:
+                    break
+                magic, number, length = _HEAD.unpack(head[: _HEAD.size])
+                begin = self._end + len(head)
+                if magic != _MAGIC or length > size - begin:
+                    break
+                if _digest(head[: _HEAD.size], file.read(length)) != head[_HEAD.size :]:
+                    break
+                self._spans[number] = (begin, length)
+                self._end = begin + length
+            file.truncate(self._end)
+
+    def add(self, number: int, payload: bytes) -> None:
+        """Append a unit.
+
+        Raises:
+            OSError: of the disk; the journal is then as it was.
+        """
+        head = _HEAD.pack(_MAGIC, number, len(payload))
+        data = head + _digest(head, payload) + payload
+        with self._path.open("r+b" if self._path.exists() else "xb") as file:
+            try:
+                file.seek(self._end)
+                file.write(data)
+                file.flush()
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(file.fileno(), self._end)
+                raise
+        self._spans[number] = (self._end + len(data) - len(payload), len(payload))
+        self._end += len(data)
+
+    def payloads(self) -> Iterator[bytes]:
+        """What the units hold, by ascending number."""
+        with self._path.open("rb") as file:
+            for number in sorted(self._spans):
+                begin, length = self._spans[number]
+                file.seek(begin)
+                yield file.read(length)
+
+    def remove(self) -> None:
+        """Delete the file."""
+        self._path.unlink(missing_ok=True)
+
+
+def _digest(head: bytes, payload: bytes) -> bytes:
+    return hashlib.sha256(head + payload).digest()

@@ -1,0 +1,199 @@
+"""The plan of an audit: every file with its units, from headers alone, and the same for the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from workbench.audit.asked import Asked
+from workbench.audit.unit import Unit
+from workbench.audit.walk import Found, walk
+from workbench.capture import Capture, open_capture
+from workbench.capture.row import SCORE_DTYPES
+from workbench.capture.values import shown
+from workbench.errors import CaptureError, UsageError
+from workbench.paths.catalog import find_paths
+
+UNIT_LINES = 2**15  # of records, at most, where a row has no more
+PART_LINES = 2**16
+_SIZES = {name: dtype.itemsize for dtype, name in SCORE_DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class File:
+    """One capture of the plan.
+
+    Attributes:
+        file: below the audited folder. size: bytes, ``None`` where it could not be seen. stamp: as ``Capture.stamp``.
+        rows: how many. widest: cells of its longest row. lines: of the records, at most, for each row.
+        spans: (first row, rows, bytes of valid scores) of each unit. error: why it cannot be opened.
+    """
+
+    file: str
+    size: int | None
+    stamp: str = ""
+    rows: int = 0
+    widest: int = 0
+    lines: int = 0
+    spans: tuple[tuple[int, int, int], ...] = ()
+    error: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Of all its valid scores."""
+        return sum(span[2] for span in self.spans)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A unit with its number in the plan, and what the file looked like then."""
+
+    number: int
+    unit: Unit
+    stamp: str
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """Files in order. Units are numbered through; parts are runs of units that share a file of records."""
+
+    files: tuple[File, ...]
+
+    def jobs(self) -> Iterator[Job]:
+        """Every unit."""
+        number = 0
+        for file in self.files:
+            for first, count, size in file.spans:
+                yield Job(number, Unit(file.file, first, count, size), file.stamp)
+                number += 1
+
+    def parts(self) -> list[range]:
+        """The numbers of the units of each part: as many in a row as have ``PART_LINES`` lines or fewer, or one."""
+        found: list[range] = []
+        begin = number = lines = 0
+        for file in self.files:
+            for _, count, _ in file.spans:
+                if number > begin and lines + count * file.lines > PART_LINES:
+                    found.append(range(begin, number))
+                    begin, lines = number, 0
+                lines += count * file.lines
+                number += 1
+        return [*found, range(begin, number)] if number > begin else found
+
+    @property
+    def units(self) -> int:
+        """How many."""
+        return sum(len(file.spans) for file in self.files)
+
+    @property
+    def rows(self) -> int:
+        """Of all files that could be opened."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Of all valid scores."""
+        return sum(file.bytes for file in self.files)
+
+
+def make_plan(asked: Asked, seen: Callable[[int], None] = lambda files: None) -> AuditPlan:
+    """Look at every file.
+
+    Args:
+        seen: called with the number of files looked at, now and then.
+
+    Raises:
+        UsageError: there is nothing to audit, or the names of tensors and such cannot be understood.
+    """
+    lines = len(find_paths(asked.paths))
+    files: dict[str, File] = {}
+    for found in walk(asked.folder, asked.inputs):
+        for file in _looked_at(found, asked, lines):
+            files.setdefault(file.file, file)
+            seen(len(files))
+    if not files:
+        raise UsageError(f"{shown(asked.folder)}: holds no capture and no dump; name a folder of captures")
+    return AuditPlan(tuple(files.values()))
+
+
+def _looked_at(found: Found, asked: Asked, lines: int) -> Iterable[File]:
+    if found.error:
+        return [File(found.file, None, error=found.error)]
+    if not found.loose:
+        return [_file(found.file, asked, lines)]
+    single = [_file(file, asked, lines) for file in found.loose]
+    if len(single) == 1 or not any(file.error for file in single):
+        return single
+    # Where some say nothing by themselves, as lengths beside scores, the folder may say it.
+    together = _file(found.file, asked, lines, whole=True)
+    return single if together.error else [together]
+
+
+def _file(name: str, asked: Asked, lines: int, whole: bool = False) -> File:
+    """One file or dump, by its headers.
+
+    Args:
+        whole: whether a part of it that cannot be read is an error.
+    """
+    path = asked.path_of(name)
+    try:
+        with open_capture(path, **asked.opening) as capture:
+            if whole and (broken := [line for line in capture.info.left if "cannot be read" in line]):
+                return File(name, None, error=broken[0])
+            return File(
+                name,
+                capture.info.size_bytes,
+                capture.stamp,
+                len(capture),
+                int(capture.store.widths().max()),
+                lines + capture.info.recorded,
+                tuple(_spans(capture, asked.unit_bytes, max(1, UNIT_LINES // (lines + 1)))),
+            )
+    except CaptureError as error:
+        return File(name, _size(path), error=error.reason)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return os.stat(path).st_size if path.is_file() else None  # noqa: PTH116
+    except OSError:
+        return None
+
+
+def _spans(capture: Capture, most_bytes: int, most_rows: int) -> Iterator[tuple[int, int, int]]:
+    """Runs of rows that hold at most so many bytes of valid scores, and at most so many rows; or one row."""
+    store = capture.store
+    room = store.widths() - store.starts()
+    cells = torch.minimum(store.lengths.to(torch.int64).clamp(min=0), room)
+    total = torch.cat([torch.zeros(1, dtype=torch.int64), cells.cumsum(0)])
+    total *= max(_SIZES[name] for name in capture.info.dtype.split(", "))
+    first, rows = 0, len(capture)
+    while first < rows:
+        fits = int(torch.searchsorted(total, total[first] + most_bytes, right=True)) - 1
+        last = min(max(first + 1, fits), first + most_rows, rows)
+        yield first, last - first, int(total[last] - total[first])
+        first = last
+
+
+def dumped(plan: AuditPlan) -> str:
+    """The plan as lines of JSON."""
+    return "".join(json.dumps(vars(file), ensure_ascii=True) + "\n" for file in plan.files)
+
+
+def loaded(text: str) -> AuditPlan:
+    """The plan out of its lines.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is none.
+    """
+    files = []
+    for line in text.splitlines():
+        content = json.loads(line)
+        content["spans"] = tuple((int(first), int(count), int(size)) for first, count, size in content["spans"])
+        files.append(File(**content))
+    return AuditPlan(tuple(files))

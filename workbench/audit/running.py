@@ -1,0 +1,106 @@
+"""An audit from beginning to end: its plan, an executor, and what comes back into its folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.audit.asked import Asked, located
+from workbench.audit.executors.base import Executor, Lost
+from workbench.audit.executors.front import make_executor
+from workbench.audit.front import Audited, Progress
+from workbench.audit.lines import Lines
+from workbench.audit.plan import AuditPlan, Job, make_plan
+from workbench.audit.store import Store, read_audit
+from workbench.audit.work import AuditTask, Done
+from workbench.capture.values import parse_size, shown
+from workbench.paths.catalog import find_paths
+from workbench.paths.devices import get_device
+from workbench.paths.releases import parse_release
+from workbench.paths.routing import OPS, get_op
+
+Told = Callable[[Progress], None]
+
+
+def run_audit(
+    what: object,
+    out: str | os.PathLike[str],
+    asked: Mapping[str, Any],
+    *,
+    executor: str | Executor,
+    workers: int | None,
+    address: str | None,
+    max_memory: int | str | None,
+    unit_bytes: int | str,
+    progress: Told,
+) -> Audited:
+    """As ``audit``; ``asked`` holds the fields of ``Asked`` that are arguments of its own."""
+    folder, inputs = located(what)
+    request = checked(Asked(folder, inputs, **asked, unit_bytes=parse_size("unit_bytes", unit_bytes)))
+    with Store(out, request) as store:
+        if not store.finished:
+            plan = _planned(store, request, progress)
+            how = make_executor(executor, workers=workers, address=address) if isinstance(executor, str) else executor
+            with how:
+                _work(store, plan, AuditTask(request), how, progress)
+            store.finish()
+        return _audited(store)
+
+
+def checked(asked: Asked) -> Asked:
+    """What is asked for, if it is known.
+
+    Raises:
+        UsageError: an unknown path, op, release or device.
+    """
+    find_paths(asked.paths)
+    known = next((one for one in OPS if one.name == asked.op), None)
+    if asked.op is not None:
+        get_op(asked.op)
+    if asked.release is not None:
+        parse_release(asked.release, known.package if known else None)
+    if asked.device is not None:
+        get_device(asked.device)
+    return asked
+
+
+def _planned(store: Store, asked: Asked, progress: Told) -> AuditPlan:
+    if store.plan is None:
+        store.set_plan(make_plan(asked, lambda files: progress(Progress(files))))
+    assert store.plan is not None
+    return store.plan
+
+
+def _work(store: Store, plan: AuditPlan, task: AuditTask, executor: Executor, progress: Told) -> None:
+    units, rows, size, failed = plan.units, plan.rows, plan.bytes, 0
+    done = [job.unit for job in plan.jobs() if store.is_done(job.number)]
+    units_done, rows_done = len(done), sum(unit.count for unit in done)
+    bytes_done = sum(unit.bytes for unit in done)
+
+    def tell() -> None:
+        at = Progress(len(plan.files), (units_done, units), (rows_done, rows), (bytes_done, size), failed, True)
+        progress(at)
+
+    tell()
+    if units_done == units:
+        return
+    for outcome in executor.run(task, store.todo()):
+        found = _given_up(outcome.unit, outcome.reason) if isinstance(outcome, Lost) else outcome[1]
+        store.add(found)
+        units_done, rows_done, bytes_done = units_done + 1, rows_done + found.rows, bytes_done + found.bytes
+        failed += found.failed
+        tell()
+
+
+def _given_up(job: Job, reason: str) -> Done:
+    """The lines of a unit that no worker returned."""
+    unit, lines = job.unit, Lines()
+    for row in range(unit.first, unit.first + unit.count):
+        lines.fail(shown(unit.file), row, f"no worker could audit it: {reason}")
+    return Done(job.number, lines.dumped(), unit.count, unit.bytes, unit.count)
+
+
+def _audited(store: Store) -> Audited:
+    found = read_audit(store.folder)["found"]
+    return Audited(out=store.name, resumed=store.resumed, **found)

@@ -1,0 +1,81 @@
+"""What there is to open below given files and folders, in natural order, by names and first bytes alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.capture.folders import SHARD, SUFFIX
+from workbench.capture.foreign import INDEX_SUFFIX, natural
+from workbench.capture.readers import folder as plain_folder
+from workbench.capture.readers.look import Look
+from workbench.capture.readers.table import reader_of
+
+LOOSE = (".pt", ".pth", ".npz", ".npy")  # files that may belong together
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something to open.
+
+    Attributes:
+        file: below the audited folder, ``/`` between its parts. error: why it cannot be looked into.
+        loose: of a folder of plain files, these, which are captures of their own or belong together.
+    """
+
+    file: str
+    error: str = ""
+    loose: tuple[str, ...] = ()
+
+
+def walk(base: str, inputs: tuple[str, ...]) -> Iterator[Found]:
+    """Everything to open, each once: given files as they are, and in folders what ends as captures and dumps do.
+
+    Hidden files and folders are left out. Links are followed, but not back into a folder they lie in.
+    """
+    seen: set[str] = set()
+    for given in sorted(inputs, key=natural):
+        path = Path(base, given)
+        found = _below(path, "" if given == "." else given, ()) if path.is_dir() else iter([Found(given)])
+        for one in found:
+            if one.file not in seen:
+                seen.add(one.file)
+                yield one
+
+
+def _below(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Iterator[Found]:
+    label = name or "."
+    try:
+        status = folder.stat()
+        names = [one for one in os.listdir(folder) if not one.startswith(".")]  # noqa: PTH208  names, not paths
+    except OSError as error:
+        yield Found(label, f"the folder cannot be listed: {error.strerror}")
+        return
+    place = (status.st_dev, status.st_ino)
+    if place in above:
+        return
+    if reader_of(Look(folder, label, True, tuple(names))).format != plain_folder.FORMAT:
+        yield Found(label)
+        return
+    yield from _in_order(folder, name, names, (*above, place))
+
+
+def _in_order(folder: Path, name: str, names: list[str], above: tuple[tuple[int, int], ...]) -> Iterator[Found]:
+    """Files and folders of a plain folder; plain files that may belong together stand where the first of them does."""
+    stems = tuple(one.removesuffix(INDEX_SUFFIX) for one in names if one.endswith(INDEX_SUFFIX))
+    loose = tuple(sorted((one for one in names if one.endswith(LOOSE)), key=natural))
+    for one in sorted(names, key=natural):
+        file = f"{name}/{one}" if name else one
+        if one in loose:
+            if one == loose[0]:
+                yield Found(name or ".", loose=tuple(f"{name}/{each}" if name else each for each in loose))
+        elif one.endswith(INDEX_SUFFIX) or (one.endswith(SUFFIX) and not _is_shard(one, stems)):
+            yield Found(file)
+        elif (folder / one).is_dir():
+            yield from _below(folder / one, file, above)
+
+
+def _is_shard(name: str, stems: tuple[str, ...]) -> bool:
+    return bool(SHARD.search(name)) and SHARD.sub("", name) in stems
