@@ -10,7 +10,8 @@ from workbench.analysis.profile import RowProfile
 from workbench.numeric.histogram import GREATEST_NUMBER, LEAST_NUMBER
 from workbench.numeric.keys import signed_keys
 
-MOST_HALF = 65504.0  # the greatest number of fp16
+# The greatest number of each dtype that fp16 holds as well; in fp16 itself nothing is beyond.
+MOST_HALF = {torch.float32: 65504.0, torch.bfloat16: 65280.0}
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,12 @@ def facts(profile: RowProfile) -> Facts:
     neg_inf = int((scores == -torch.inf).sum()) if low[0] else 0
     beyond = 0
     if sum(low) > neg_inf or bool(high.any()):
-        beyond = int(((scores.abs() > MOST_HALF) & torch.isfinite(scores)).sum())
+        beyond = _beyond(scores)
     return Facts(profile.nan, neg_inf, beyond, _ties(profile))
+
+
+def _beyond(scores: torch.Tensor) -> int:
+    return int(((scores.abs() > MOST_HALF[scores.dtype]) & torch.isfinite(scores)).sum())
 
 
 def _ties(profile: RowProfile) -> int | None:
@@ -54,9 +59,7 @@ def _ties(profile: RowProfile) -> int | None:
 def _of_16_bits(scores: torch.Tensor, k: int) -> Facts:
     nan = int(torch.isnan(scores).sum())
     neg_inf = int((scores == -torch.inf).sum())
-    beyond = 0
-    if scores.dtype == torch.bfloat16:
-        beyond = int(((scores.abs() > MOST_HALF) & torch.isfinite(scores)).sum())
+    beyond = _beyond(scores) if scores.dtype in MOST_HALF else 0
     if scores.numel() <= k:
         return Facts(nan, neg_inf, beyond, None)
     if nan >= k:

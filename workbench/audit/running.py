@@ -8,7 +8,6 @@ from typing import Any
 
 from workbench.audit.asked import Asked, located
 from workbench.audit.executors.base import Executor, Lost
-from workbench.audit.executors.front import make_executor
 from workbench.audit.front import Audited, Progress
 from workbench.audit.lines import Lines
 from workbench.audit.plan import AuditPlan, Job, make_plan
@@ -41,8 +40,7 @@ def run_audit(
     with Store(out, request) as store:
         if not store.finished:
             plan = _planned(store, request, progress)
-            how = make_executor(executor, workers=workers, address=address) if isinstance(executor, str) else executor
-            with how:
+            with _made(executor, workers, address) as how:
                 _work(store, plan, AuditTask(request), how, progress)
             store.finish()
         return _audited(store)
@@ -63,6 +61,14 @@ def checked(asked: Asked) -> Asked:
     if asked.device is not None:
         get_device(asked.device)
     return asked
+
+
+def _made(executor: str | Executor, workers: int | None, address: str | None) -> Executor:
+    if not isinstance(executor, str):
+        return executor
+    from workbench.audit.executors.front import make_executor
+
+    return make_executor(executor, workers=workers, address=address)
 
 
 def _planned(store: Store, asked: Asked, progress: Told) -> AuditPlan:

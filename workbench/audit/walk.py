@@ -49,7 +49,10 @@ def _below(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Itera
     label = name or "."
     try:
         status = folder.stat()
-        names = [one for one in os.listdir(folder) if not one.startswith(".")]  # noqa: PTH208  names, not paths
+        with os.scandir(folder) as entries:
+            shown = [entry for entry in entries if not entry.name.startswith(".")]
+        names = sorted((entry.name for entry in shown), key=natural)
+        folders = {entry.name for entry in shown if entry.is_dir()}
     except OSError as error:
         yield Found(label, f"the folder cannot be listed: {error.strerror}")
         return
@@ -59,22 +62,18 @@ def _below(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Itera
     if reader_of(Look(folder, label, True, tuple(names))).format != plain_folder.FORMAT:
         yield Found(label)
         return
-    yield from _in_order(folder, name, names, (*above, place))
-
-
-def _in_order(folder: Path, name: str, names: list[str], above: tuple[tuple[int, int], ...]) -> Iterator[Found]:
-    """Files and folders of a plain folder; plain files that may belong together stand where the first of them does."""
+    # Plain files that may belong together stand where the first of them does.
     stems = tuple(one.removesuffix(INDEX_SUFFIX) for one in names if one.endswith(INDEX_SUFFIX))
-    loose = tuple(sorted((one for one in names if one.endswith(LOOSE)), key=natural))
-    for one in sorted(names, key=natural):
+    loose = [one for one in names if one.endswith(LOOSE) and one not in folders]
+    for one in names:
         file = f"{name}/{one}" if name else one
-        if one in loose:
+        if one in folders:
+            yield from _below(folder / one, file, (*above, place))
+        elif one.endswith(LOOSE):
             if one == loose[0]:
                 yield Found(name or ".", loose=tuple(f"{name}/{each}" if name else each for each in loose))
         elif one.endswith(INDEX_SUFFIX) or (one.endswith(SUFFIX) and not _is_shard(one, stems)):
             yield Found(file)
-        elif (folder / one).is_dir():
-            yield from _below(folder / one, file, above)
 
 
 def _is_shard(name: str, stems: tuple[str, ...]) -> bool:

@@ -1,0 +1,198 @@
+"""Which files an audit takes, and how it parts them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.audit.making import dump, rows
+from workbench.audit.asked import Asked, located
+from workbench.audit.plan import AuditPlan, dumped, loaded, make_plan
+from workbench.capture import Call, Row, write_capture
+from workbench.errors import UsageError
+
+
+def planned(what: object, **asked: object) -> AuditPlan:
+    folder, inputs = located(what)
+    return make_plan(Asked(folder, inputs, **asked))  # type: ignore[arg-type]
+
+
+def names(plan: AuditPlan) -> list[str]:
+    return [file.file for file in plan.files]
+
+
+def test_files_at_any_depth_in_natural_order(tmp_path: Path) -> None:
+    for name in ("b/step10", "b/step9", "a/deep/er/x", "step2", "step10", ".hidden/x", "b/.hidden"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_capture(tmp_path / f"{name}.safetensors", rows(1))
+    (tmp_path / "notes.txt").write_text("no capture")
+    (tmp_path / "empty").mkdir()
+    assert names(planned(tmp_path)) == [
+        "a/deep/er/x.safetensors",
+        "b/step9.safetensors",
+        "b/step10.safetensors",
+        "step2.safetensors",
+        "step10.safetensors",
+    ]
+
+
+def test_several_are_named_below_their_common_folder_and_none_twice(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump", 4)
+    one = folder / "rank0" / "step0.safetensors"
+    assert names(planned([folder / "rank1", one, folder / "rank1", one])) == [
+        "rank0/step0.safetensors",
+        "rank1/step1.safetensors",
+        "rank1/step3.safetensors",
+    ]
+    assert names(planned([folder, one])) == names(planned(folder))
+    assert names(planned(one)) == ["step0.safetensors"]
+
+
+@pytest.mark.parametrize("what", [[], "", 3, [3], "a\0b"])
+def test_what_is_none_is_told(what: object) -> None:
+    with pytest.raises(UsageError):
+        located(what)
+
+
+def test_a_folder_without_captures_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no such file"):
+        located(tmp_path / "none")
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(UsageError, match="holds no capture"):
+        planned(tmp_path)
+
+
+def test_links_are_followed_once(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump", 1)
+    (folder / "rank0" / "up").symlink_to(folder)
+    (folder / "other").symlink_to(folder / "rank0")
+    (folder / "z.safetensors").symlink_to(folder / "rank0" / "step0.safetensors")
+    (folder / "gone.safetensors").symlink_to(folder / "nothing")
+    plan = planned(folder)
+    assert names(plan) == [
+        "gone.safetensors",
+        "other/step0.safetensors",
+        "rank0/step0.safetensors",
+        "z.safetensors",
+    ]
+    assert [bool(file.error) for file in plan.files] == [True, False, False, False]
+
+
+def test_broken_files_and_folders_are_in_the_plan_with_their_error(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump", 1)
+    whole = (folder / "rank0" / "step0.safetensors").read_bytes()
+    (folder / "cut.safetensors").write_bytes(whole[:-5])
+    (folder / "empty.safetensors").write_bytes(b"")
+    (folder / "text.safetensors").write_text("x" * 1000)
+    save_file({"weight": torch.zeros(4, 4)}, folder / "model.safetensors")
+    (folder / "folder.safetensors").mkdir()  # is looked into, and holds nothing
+    os.mkfifo(folder / "pipe.safetensors")
+    plan = planned(folder)
+    errors = {file.file: file.error for file in plan.files if file.error}
+    assert sorted(errors) == [
+        "cut.safetensors",
+        "empty.safetensors",
+        "model.safetensors",
+        "pipe.safetensors",
+        "text.safetensors",
+    ]
+    assert plan.rows == 3
+    assert {file.file: file.size for file in plan.files}["cut.safetensors"] == len(whole) - 5
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every folder")
+def test_a_folder_that_cannot_be_listed_is_in_the_plan(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump", 2)
+    (folder / "rank1").chmod(0)
+    try:
+        plan = planned(folder)
+    finally:
+        (folder / "rank1").chmod(0o755)
+    assert [file.file for file in plan.files if file.error] == ["rank1"]
+
+
+def test_dumps_of_other_tools_are_taken_as_they_open(tmp_path: Path) -> None:
+    scores, lengths = torch.randn(3, 500), torch.tensor([500, 400, 300])
+    for name in ("alone", "beside", "arrays", "mixed"):
+        (tmp_path / name).mkdir()
+    for step in range(3):
+        torch.save({"scores": scores, "lengths": lengths}, tmp_path / "alone" / f"step{step}.pt")
+    torch.save(scores, tmp_path / "beside" / "logits.pt")
+    torch.save(lengths, tmp_path / "beside" / "seq_lens.pt")
+    np.save(tmp_path / "arrays" / "logits.npy", scores.numpy())
+    np.save(tmp_path / "arrays" / "seq_lens.npy", lengths.numpy())
+    torch.save({"scores": scores, "lengths": lengths}, tmp_path / "mixed" / "good.pt")
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "mixed" / "model.pt")
+    write_capture(tmp_path / "mixed" / "capture.safetensors", rows(1))
+    plan = planned(tmp_path, k=64)
+    assert {file.file: (file.rows, bool(file.error)) for file in plan.files} == {
+        "alone/step0.pt": (3, False),
+        "alone/step1.pt": (3, False),
+        "alone/step2.pt": (3, False),
+        "arrays": (3, False),
+        "beside": (3, False),
+        "mixed/capture.safetensors": (1, False),
+        "mixed/good.pt": (3, False),
+        "mixed/model.pt": (0, True),
+    }
+
+
+def test_a_sharded_set_is_one_file_and_its_shards_are_none(tmp_path: Path) -> None:
+    shards = {}
+    for number in (1, 2):
+        shard = f"dump-0000{number}-of-00002.safetensors"
+        save_file({f"logits.{number}": torch.randn(2, 300)}, tmp_path / shard)
+        shards[f"logits.{number}"] = shard
+    (tmp_path / "dump.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    plan = planned(tmp_path, k=16, scores="logits.*")
+    assert [(file.file, file.rows, file.error) for file in plan.files] == [("dump.safetensors.index.json", 4, "")]
+
+
+def test_units_are_runs_of_rows_of_bounded_bytes(tmp_path: Path) -> None:
+    """Of valid scores: padding is not read, and a row that is too long alone is a unit of its own."""
+    lengths = [100, 100, 100, 1000, 50, 50, 0, 50, 1000, 1000]
+    wide = [Row(torch.zeros(4000), length, call=Call(k=16)) for length in lengths]
+    write_capture(tmp_path / "a.safetensors", wide)
+    plan = planned(tmp_path, unit_bytes=1000)
+    spans = plan.files[0].spans
+    assert spans == ((0, 2, 800), (2, 1, 400), (3, 1, 4000), (4, 4, 600), (8, 1, 4000), (9, 1, 4000))
+    assert plan.bytes == 4 * sum(lengths)
+    assert [job.number for job in plan.jobs()] == list(range(6))
+    assert planned(tmp_path).files[0].spans == ((0, 10, 4 * sum(lengths)),)
+
+
+def test_many_short_rows_are_parted_by_the_lines_they_make(tmp_path: Path) -> None:
+    write_capture(tmp_path / "a.safetensors", rows(3000, 20, k=4))
+    plan = planned(tmp_path)
+    assert len(plan.files[0].spans) > 1
+    assert all(count * plan.files[0].lines <= 2**15 for _, count, _ in plan.files[0].spans)
+    assert len(plan.parts()) > 1
+    one = planned(tmp_path, paths="vllm.histogram_256")
+    assert [count for _, count, _ in one.files[0].spans] == [3000]
+
+
+def test_parts_hold_each_unit_once_and_in_order(tmp_path: Path) -> None:
+    plan = planned(dump(tmp_path / "dump", 12, count=40, length=50, k=8), unit_bytes=400)
+    parts = plan.parts()
+    assert [number for part in parts for number in part] == list(range(plan.units))
+
+
+def test_the_plan_comes_back_from_its_lines_and_is_the_same_each_time(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump")
+    (folder / "broken.safetensors").write_text("")
+    plan = planned(folder, unit_bytes=5000)
+    assert loaded(dumped(plan)) == plan == planned(folder, unit_bytes=5000)
+
+
+def test_names_that_are_no_utf8_are_kept(tmp_path: Path) -> None:
+    write_capture(tmp_path / "a.safetensors", rows(1))
+    os.rename(tmp_path / "a.safetensors", os.fsencode(tmp_path) + b"/\xff.safetensors")  # noqa: PTH104
+    plan = planned(tmp_path)
+    assert plan.rows == 1
+    assert loaded(dumped(plan)) == plan

@@ -1,0 +1,359 @@
+"""An audit that is stopped anywhere goes on, and its folder is then the same, byte for byte, as if it had not been."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.audit.making import Shuffled, StopError, Stopped, audited, content, dump, records, rows
+from workbench.audit import plan
+from workbench.audit.front import Progress
+from workbench.audit.journal import Journal
+from workbench.audit.store import Store
+from workbench.capture import write_capture
+from workbench.errors import UsageError
+
+UNIT = 6000  # bytes: one row of a dump and a half, so that files have several units
+LINES = 130  # of a part: those of four rows
+
+
+@pytest.fixture(scope="module", autouse=True)
+def several_parts() -> Iterator[None]:
+    """So few lines to a part that there are several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "PART_LINES", LINES)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dump of five files and a broken one, in fifteen units."""
+    folder = dump(tmp_path_factory.mktemp("dump") / "dump")
+    (folder / "broken.safetensors").write_text("no capture at all")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clean(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What one clean run gives."""
+    out = tmp_path_factory.mktemp("clean") / "out"
+    audited(folder, out, unit_bytes=UNIT)
+    return content(out)
+
+
+def test_the_dataset_has_parts_a_manifest_and_what_was_asked(clean: dict[str, bytes]) -> None:
+    assert sorted(clean) == [
+        "audit.json",
+        "manifest.jsonl",
+        *(f"records/part-{at:06}.parquet" for at in range(4)),
+    ]
+    asked = json.loads(clean["audit.json"])
+    assert asked["found"] == {
+        "files": 6,
+        "failed_files": 1,
+        "rows": 15,
+        "failed_rows": 0,
+        "judged_rows": 15,
+        "found_rows": asked["found"]["found_rows"],
+        "lines": 15 * 32,
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_results_does_not_show(folder: Path, clean: dict[str, bytes], tmp_path: Path, seed: int) -> None:
+    audited(folder, tmp_path / "out", unit_bytes=UNIT, executor=Shuffled(seed, ahead=8))
+    assert content(tmp_path / "out") == clean
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 7, 14])
+def test_stopped_after_any_number_of_units(folder: Path, clean: dict[str, bytes], tmp_path: Path, after: int) -> None:
+    told: list[Progress] = []
+    with pytest.raises(StopError):
+        audited(folder, tmp_path / "out", unit_bytes=UNIT, executor=Stopped(after, seed=after))
+    again = audited(folder, tmp_path / "out", unit_bytes=UNIT, progress=told.append)
+    assert content(tmp_path / "out") == clean
+    assert again.resumed
+    assert told[0].units == (after, 15)  # all that was finished counts
+
+
+def test_stopped_many_times_over(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
+    for seed in range(14):
+        with pytest.raises(StopError):
+            audited(folder, tmp_path / "out", unit_bytes=UNIT, executor=Stopped(1, seed=seed))
+    audited(folder, tmp_path / "out", unit_bytes=UNIT)
+    assert content(tmp_path / "out") == clean
+
+
+def test_a_finished_audit_is_not_touched(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
+    first = audited(folder, tmp_path / "out", unit_bytes=UNIT)
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
+
+    class Never(Shuffled):
+        def run(self, task: Any, units: Any) -> Any:
+            raise AssertionError("nothing is left to do")
+
+    again = audited(folder, tmp_path / "out", unit_bytes=UNIT, executor=Never())
+    assert vars(again) == {**vars(first), "resumed": True}
+    assert {path: path.stat().st_mtime_ns for path in times if path.name != ".lock"} == {
+        path: at for path, at in times.items() if path.name != ".lock"
+    }
+
+
+def test_frames_cut_at_any_byte_or_spoilt_are_done_again(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
+    chance = random.Random(3)
+    for trial in range(12):
+        out = tmp_path / f"out{trial}"
+        with pytest.raises(StopError):
+            audited(folder, out, unit_bytes=UNIT, executor=Stopped(2, seed=trial))
+        (frames,) = list((out / "unfinished").glob("*.frames"))[:1]
+        data = bytearray(frames.read_bytes())
+        at = chance.randrange(len(data))
+        if trial % 2:
+            data[at] ^= 0x40
+        else:
+            del data[at:]
+        frames.write_bytes(data)
+        (out / "records" / ".workbench-0000.tmp").write_bytes(b"half a part")
+        (out / ".workbench-0000.tmp").write_bytes(b"half a manifest")
+        audited(folder, out, unit_bytes=UNIT)
+        assert content(out) == clean
+        assert not list(out.rglob(".workbench-*"))
+
+
+def test_a_part_that_was_cut_is_done_again(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, unit_bytes=UNIT, executor=Stopped(14))
+    part = next((out / "records").glob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-100])
+    audited(folder, out, unit_bytes=UNIT)
+    assert content(out) == clean
+
+
+def test_killed_before_the_plan_was_kept(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
+    def stop(at: Progress) -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        audited(folder, tmp_path / "out", unit_bytes=UNIT, progress=stop)
+    assert not (tmp_path / "out" / "unfinished" / "plan.jsonl").exists()
+    audited(folder, tmp_path / "out", unit_bytes=UNIT)
+    assert content(tmp_path / "out") == clean
+
+
+def test_killed_between_the_last_files(
+    folder: Path, clean: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every file that is put in place, and at the end."""
+    put = Path.replace
+    left = [0]
+
+    def failing(self: Path, target: Path) -> Path:
+        left[0] -= 1
+        if left[0] < 0:
+            raise StopError
+        return put(self, target)
+
+    for count in range(1, 10):
+        out = tmp_path / f"out{count}"
+        left[0] = count
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", failing)
+            try:
+                audited(folder, out, unit_bytes=UNIT)
+            except StopError:
+                pass
+            else:
+                break
+        audited(folder, out, unit_bytes=UNIT)
+        assert content(out) == clean
+    assert count > 7
+
+
+def test_other_arguments_are_refused(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, unit_bytes=UNIT, executor=Stopped(3))
+    before = content(out)
+    for other in ({"paths": "vllm.*"}, {"k": 32}, {"device": "h200"}, {"unit_bytes": 7000}):
+        with pytest.raises(UsageError, match=f"{next(iter(other))} is .* there and .* here"):
+            audited(folder, out, **{"unit_bytes": UNIT, **other})
+    with pytest.raises(UsageError, match=r"folder is .* there and .* here"):
+        audited(folder / "rank0", out, unit_bytes=UNIT)
+    assert content(out) == before
+
+
+def test_another_version_is_refused(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, executor=Stopped(0))
+    asked = json.loads((out / "audit.json").read_text())
+    asked["versions"]["torch"] = "2.0"
+    (out / "audit.json").write_text(json.dumps(asked))
+    with pytest.raises(UsageError, match=r"begun with .*torch 2\.0"):
+        audited(folder, out)
+
+
+@pytest.mark.parametrize("said", ["", "[]", "{}", '{"format": "workbench audit 1"}', '{"format": 3}', "\xff"])
+def test_a_damaged_audit_json_is_told(folder: Path, tmp_path: Path, said: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "audit.json").write_text(said, encoding="latin-1")
+    with pytest.raises(UsageError, match=r"audit\.json"):
+        audited(folder, tmp_path / "out")
+
+
+def test_folders_of_others_and_what_is_no_folder_are_left_alone(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "thesis.txt").write_text("a")
+    (tmp_path / "file").write_text("a")
+    for out, said in (("theirs", "thesis"), ("file", "no folder"), ("none/out", "No such file")):
+        with pytest.raises(UsageError, match=said):
+            audited(folder, tmp_path / out)
+    with pytest.raises(UsageError, match="name a folder"):
+        audited(folder, "")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "theirs", "thesis.txt"]
+
+
+def test_two_at_once_are_refused(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    class Twice(Shuffled):
+        def run(self, task: Any, units: Any) -> Any:
+            with pytest.raises(UsageError, match="another audit is writing there"):
+                audited(folder, out, unit_bytes=UNIT)
+            return super().run(task, units)
+
+    audited(folder, out, unit_bytes=UNIT, executor=Twice())
+    assert content(out) == clean
+
+
+def test_a_full_disk_keeps_what_is_finished(
+    folder: Path, clean: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, add, added = tmp_path / "out", Journal.add, [0]
+
+    def full(self: Journal, number: int, payload: bytes) -> None:
+        added[0] += 1
+        if added[0] > 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        add(self, number, payload)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "add", full)
+        with pytest.raises(OSError, match="No space left"):
+            audited(folder, out, unit_bytes=UNIT)
+    told: list[Progress] = []
+    audited(folder, out, unit_bytes=UNIT, progress=told.append)
+    assert told[0].units[0] == 4
+    assert content(out) == clean
+
+
+def test_a_frame_that_does_not_fit_leaves_the_journal_as_it_was(tmp_path: Path) -> None:
+    """A file size limit stands for the disk: the write ends in the middle of the frame."""
+    code = """
+import resource, signal, sys
+from pathlib import Path
+from workbench.audit.journal import Journal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+journal = Journal(Path(sys.argv[1]))
+journal.add(3, b"a" * 1000)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+try:
+    journal.add(4, b"b" * 1000)
+except OSError:
+    journal.add(5, b"c" * 100)
+    print("told")
+"""
+    path = tmp_path / "frames"
+    found = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert found.stdout == "told\n"
+    journal = Journal(path)
+    assert journal.numbers == {3, 5}
+    assert list(journal.payloads()) == [b"a" * 1000, b"c" * 100]
+
+
+def test_files_that_changed_vanished_or_grew_are_told(tmp_path: Path) -> None:
+    folder, out = dump(tmp_path / "dump"), tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, unit_bytes=UNIT, executor=Stopped(2, ahead=1))  # two of the three units of rank0/step0
+    other, gone, cut, grown = (
+        folder / "rank0" / "step0.safetensors",
+        *(sorted((folder / "rank1").iterdir())),
+        folder / "rank0" / "step2.safetensors",
+    )
+    other.unlink()
+    write_capture(other, rows(seed=99))
+    gone.unlink()
+    cut.write_bytes(cut.read_bytes()[:-100])
+    with grown.open("ab") as file:
+        file.write(b"more")
+    write_capture(folder / "rank0" / "step1.safetensors", rows())  # appeared since: of no part of this audit
+    found = audited(folder, out, unit_bytes=UNIT)
+    manifest = {line["file"]: line for line in map(json.loads, content(out)["manifest.jsonl"].splitlines())}
+    assert {file: (line["state"], line["rows"], line["failed"]) for file, line in manifest.items()} == {
+        "rank0/step0.safetensors": ("partly", 3, 1),
+        "rank0/step2.safetensors": ("failed", 3, 3),
+        "rank0/step4.safetensors": ("done", 3, 0),
+        "rank1/step1.safetensors": ("failed", 3, 3),
+        "rank1/step3.safetensors": ("failed", 3, 3),
+    }
+    assert "changed since the audit was planned" in manifest["rank0/step0.safetensors"]["error"]
+    assert "no such file" in manifest["rank1/step1.safetensors"]["error"]
+    assert (found.failed_files, found.failed_rows, found.rows) == (4, 10, 15)
+    assert sum(line["error"] is not None for line in records(out).to_pylist()) == 10
+
+
+def test_killed_with_signal_nine_at_any_moment(folder: Path, tmp_path: Path) -> None:
+    """A real process, killed while it works; then one that ends."""
+    code = """
+import sys
+from tests.audit.making import Shuffled, audited
+from workbench.audit import plan, running  # torch and all, before the clock starts
+plan.PART_LINES = 130
+print("ready", flush=True)
+audited(sys.argv[1], sys.argv[2], unit_bytes=4000)
+print("done", flush=True)
+"""
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", code, str(folder), str(out)]
+    chance, killed = random.Random(5), 0
+    for _ in range(6):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(chance.uniform(0.0, 0.12))
+            process.send_signal(signal.SIGKILL)
+        killed += process.returncode == -signal.SIGKILL
+    assert killed
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    audited(folder, tmp_path / "clean", unit_bytes=4000)
+    assert content(out) == content(tmp_path / "clean")
+
+
+def test_an_empty_dump_still_has_columns(tmp_path: Path) -> None:
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "dump" / "a.safetensors").write_text("broken")
+    found = audited(tmp_path / "dump", tmp_path / "out")
+    assert (found.files, found.failed_files, found.rows) == (1, 1, 0)
+    assert records(tmp_path / "out").num_rows == 0
+    assert "file" in records(tmp_path / "out").column_names
+
+
+def test_the_lock_ends_with_its_audit(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(StopError):
+        audited(folder, tmp_path / "out", executor=Stopped(0))
+    from workbench.audit.asked import Asked, located
+
+    with Store(tmp_path / "out", Asked(*located(folder))) as store:
+        assert store.resumed
