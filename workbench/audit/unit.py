@@ -17,3 +17,7 @@ class Unit:
     first: int
     count: int
     bytes: int
+
+    def __str__(self) -> str:
+        rows = f"row {self.first}" if self.count == 1 else f"rows {self.first} to {self.first + self.count - 1}"
+        return f"{self.file}, {rows}"

@@ -22,6 +22,7 @@ from workbench.engines.worker.wire import Channel, ClosedError, Message, Parcel,
 
 RUNNERS = {
     "callable": "workbench.engines.named_runner:NamedRunner",
+    "task": "workbench.engines.worker.tasks:TaskRunner",
     "vendor": "workbench.engines.vendor.runner:VendorRunner",
 }
 F_SETSIG = 10  # of Linux; the fcntl module of Python 3.11 does not name it everywhere

@@ -91,6 +91,7 @@ class Worker:
         request: Message,
         tensors: Mapping[str, torch.Tensor | Parcel] | None = None,
         patience: Mapping[str, float] | None = None,
+        stop: threading.Event | None = None,
     ) -> Outcome:
         """Ask, and wait for the answer.
 
@@ -98,6 +99,7 @@ class Worker:
             request: JSON. tensors: on any device; a parcel is sent as it is and can be sent again.
             patience: seconds for each stage that the runner begins; the first is ``start``. A stage that is not named
                 may last for ever.
+            stop: once set, by another thread, the process is ended and the outcome is a fault that says so.
 
         Raises:
             OSError: there is no memory for the tensors.
@@ -107,7 +109,7 @@ class Worker:
         try:
             if self._process is None:
                 self._process = _Process(self._opening, self._heard)
-            outcome = self._process.ask(request, parcels, limits)
+            outcome = self._process.ask(request, parcels, limits, stop)
         except BaseException:  # Ctrl-C among them: what the process is in the middle of is not known
             self.close()
             raise
@@ -160,7 +162,13 @@ class _Process:
         with contextlib.suppress(OSError):  # a process that ended at once is told by the first wait
             self._channel.send(opening)
 
-    def ask(self, request: Message, parcels: Mapping[str, Parcel], limits: Mapping[str, float]) -> Outcome:
+    def ask(
+        self,
+        request: Message,
+        parcels: Mapping[str, Parcel],
+        limits: Mapping[str, float],
+        stop: threading.Event | None,
+    ) -> Outcome:
         try:
             self._channel.send(request, parcels)
         except OSError:
@@ -168,7 +176,9 @@ class _Process:
         stage, doing = "start", "the worker's start"
         while True:
             limit = limits.get(stage)
-            if not self._wait(limit):
+            if not self._wait(limit, stop):
+                if stop is not None and stop.is_set():
+                    return Outcome(fault=f"{doing} was stopped")
                 if self._code() is not None:
                     return Outcome(fault=self._ended(stage, doing))
                 return Outcome(fault=f"{doing} did not return within {limit:g} s: it hangs, or takes longer than that")
@@ -188,16 +198,16 @@ class _Process:
                     return Outcome(fault=self._ended(stage, doing))
                 return Outcome(fault=f"the worker's answer cannot be read: {error}")
 
-    def _wait(self, limit: float | None) -> bool:
+    def _wait(self, limit: float | None, stop: threading.Event | None) -> bool:
         """Whether there is something to read, the end of the socket included."""
         until = None if limit is None else time.monotonic() + limit
         while True:
             left = POLL_S if until is None else min(POLL_S, max(0.0, until - time.monotonic()))
-            if select.select([self._channel.socket], [], [], left)[0]:
+            if _readable(self._channel.socket, left):
                 return True
             if self._code() is not None:  # what the library started may still hold the socket open
-                return bool(select.select([self._channel.socket], [], [], 0)[0])
-            if until is not None and time.monotonic() >= until:
+                return _readable(self._channel.socket, 0)
+            if (until is not None and time.monotonic() >= until) or (stop is not None and stop.is_set()):
                 return False
 
     def _code(self, wait_s: float = 0.0) -> int | None:
@@ -219,6 +229,12 @@ class _Process:
         self._reader.join(1)
         said = ending(code, self._last)
         return said if stage == "start" else f"{doing}: {said}"
+
+
+def _readable(end: socket.socket, seconds: float) -> bool:
+    poll = select.poll()  # select takes no descriptor beyond 1023, and there may be many workers
+    poll.register(end, select.POLLIN)
+    return bool(poll.poll(math.ceil(seconds * 1000)))
 
 
 def _keep_last(stream: IO[bytes], last: deque[bytes], heard: Callable[[bytes], None] | None) -> None:
