@@ -34,6 +34,8 @@ from workbench.audit.executors.processes import Processes
 from workbench.audit.unit import Unit
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 
+SLOW = [pytest.param(by, marks=pytest.mark.slow) for by in (signal.SIGSEGV, signal.SIGABRT, -3)]
+
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Processes]:
@@ -103,9 +105,7 @@ def test_units_are_drawn_as_results_are_consumed(name: str, pool: Processes) -> 
     results.close()
 
 
-@pytest.mark.parametrize(
-    "by", [signal.SIGKILL, *(pytest.param(by, marks=pytest.mark.slow) for by in (signal.SIGSEGV, signal.SIGABRT, -3))]
-)
+@pytest.mark.parametrize("by", [signal.SIGKILL, *SLOW])
 def test_a_unit_that_kills_its_worker_is_run_again_and_then_lost(pool: Processes, tmp_path: Path, by: int) -> None:
     assert sorted(pool.run(Deadly(tmp_path, 1, by), range(8))) == [(unit, unit) for unit in range(8)]
     results = list(pool.run(Deadly(tmp_path, 9, by), range(8)))
@@ -202,7 +202,7 @@ def test_what_is_left_in_the_middle_ends_its_workers_and_leaves_nothing_open(tmp
     assert all(ended(pid, 0.5) for pid in pids if pid is not None)
     with pytest.raises(StopIteration):
         next(results)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 DRIVER = """
