@@ -24,6 +24,17 @@ struct Call {
   int blocks;   // that serve one row
   int* workspace;  // of blocks that share a row: [rows, WORKBENCH_ZEROED], 0 when the launch begins, and what follows
   Books books;
+  const int* spans;  // [WORKBENCH_RESIDUES, 2]: the first and the last length of the rows that this launch takes, by
+                     // where a row starts; none where it takes every row
+
+  // Whether the row is this launch's: of these lengths, and inside its cells. Others are left as they are, so that each
+  // of an op's paths can be launched over all rows, whose lengths the host does not know.
+  __device__ __forceinline__ bool takes(int number) const {
+    if (spans == nullptr) return true;
+    const int start = starts == nullptr ? 0 : starts[number], length = lengths[number];
+    const int* span = spans + 2 * (start % WORKBENCH_RESIDUES);
+    return span[0] <= length && length <= span[1] && length <= width - start;
+  }
 
   __device__ __forceinline__ Row row(int number) const {
     const int start = starts == nullptr ? 0 : starts[number];
@@ -47,10 +58,11 @@ struct Call {
   WORKBENCH_SHARED_BYTES(Shared)                                                                                      \
   extern "C" __global__ void WORKBENCH_TOGETHER __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(             \
       const float* scores, long long stride, int width, int rows, const int* lengths, const int* starts, int k,       \
-      int* output, int blocks, int* workspace, int* reports, int* histograms, int* dropped, int dropped_room) {       \
+      int* output, int blocks, int* workspace, int* reports, int* histograms, int* dropped, int dropped_room,         \
+      const int* spans) {                                                                                             \
     WORKBENCH_DYNAMIC_SHARED(memory);                                                                                 \
     const workbench::Books books{reinterpret_cast<workbench::Report*>(reports), histograms, dropped, dropped_room};   \
     const workbench::Call call{scores, stride, width,  rows,      lengths, starts,                                    \
-                               k,      output, blocks, workspace, books};                                             \
+                               k,      output, blocks, workspace, books,   spans};                                    \
     select(call, blockIdx.x, *reinterpret_cast<Shared*>(memory));                                                     \
   }

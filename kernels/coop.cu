@@ -46,6 +46,7 @@ struct Dealt {
 };
 
 __device__ __forceinline__ void serve(const Call& call, int number, Group& group, Shared& shared) {
+  if (!call.takes(number)) return;  // nor does any other block of the group
   const Row row = call.row(number);
   int* counters = counters_of(call, number);
   int* ties = cells_of(call, number, SLOTS);

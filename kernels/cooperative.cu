@@ -286,6 +286,7 @@ __device__ __forceinline__ Cut probe(const Coarse& seen, const Row& row, const S
 
 __device__ __forceinline__ void select(const Call& call, int block, Shared& shared) {
   const int number = block / RANKS, rank = cluster_rank();
+  if (!call.takes(number)) return;  // nor does any other block of its cluster
   const Row row = call.row(number);
   const Output output{call.slots(number), call.k, &shared.written};
   if (row.length <= call.k) {

@@ -218,6 +218,7 @@ __device__ __forceinline__ bool slice(const Call& call, const Row& row, int numb
 
 __device__ __forceinline__ void select(const Call& call, int block, Shared& shared) {
   const int number = block / call.blocks, part = block % call.blocks;
+  if (!call.takes(number)) return;
   const Row row = call.row(number);
   const Output output{call.slots(number), call.k, &shared.written};
   if (row.length <= call.k) {

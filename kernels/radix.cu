@@ -65,6 +65,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   const int chunk = ((call.width + call.blocks - 1) / call.blocks + LOAD - 1) / LOAD * LOAD;
   unsigned* keys = reinterpret_cast<unsigned*>(&shared + 1);
   for (int number = group.number; number < call.rows; number += group.groups) {
+    if (!call.takes(number)) continue;  // as do all blocks of the group
     const Row row = call.row(number);
     const Output output{call.slots(number), call.k, nullptr};
     if (row.length <= call.k) {

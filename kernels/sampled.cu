@@ -58,6 +58,7 @@ __device__ __forceinline__ unsigned cutoff(const Row& row, Shared& shared) {
 }
 
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
+  if (!call.takes(number)) return;
   const Row row = call.row(number);
   const Output output{call.slots(number), call.k, &shared.written};
   if (row.length <= call.k) return output.whole(row.length);

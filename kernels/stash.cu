@@ -281,6 +281,7 @@ __device__ __forceinline__ void flagged(const Coarse& seen, const Row& row, int 
 }
 
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
+  if (!call.takes(number)) return;
   const Row row = call.row(number);
   const Output output{call.slots(number), call.k, &shared.written};
   if (row.length <= call.k) return output.whole(row.length);

@@ -10,6 +10,7 @@ struct Shared {
 };
 
 __device__ __forceinline__ void select(const Call& call, int number, Shared&) {
+  if (!call.takes(number)) return;
   const Row row = call.row(number);
   if (row.length <= call.k) Output{call.slots(number), call.k, nullptr}.whole(row.length);
 }

@@ -95,12 +95,15 @@ def select(
     seed: int = 0,
     room: int = 0,
     grid: Grid | None = None,
+    spans: torch.Tensor | None = None,
+    out: torch.Tensor | None = None,
 ) -> list[tuple[Selection, Report, torch.Tensor]]:
     """Run a launch: for each row its selection, its report and its histogram.
 
     Args:
         rows: [rows, width] of the kernel's dtype. room: dropped members that are listed. grid: where it is not
-            the one of the launch.
+            the one of the launch. spans: int32 [RESIDUES, 2] of the lengths that the launch takes, all where not given.
+        out: int32 [rows, k] that is written, poisoned where not given.
     """
     kernel = kernel_of(path, variant)
     assert kernel is not None
@@ -109,6 +112,8 @@ def select(
     count, begun = rows.shape[0], telemetry_of(path, variant, k)
     guarded = torch.full((count * k + 2 * GUARD,), UNWRITTEN, dtype=torch.int32)
     output = guarded[GUARD : GUARD + count * k]
+    if out is not None:
+        output.copy_(out.flatten())
     reports = torch.zeros(count, report_ints_of(path, variant), dtype=torch.int32)
     histograms = torch.zeros(count, 1 << (begun.key_bits or 0), dtype=torch.int32)
     dropped = torch.full((count, max(room, 1)), -1, dtype=torch.int32)
@@ -140,11 +145,14 @@ def select(
         pointer(histograms if begun.key_bits else None),
         pointer(dropped if room else None),
         room,
+        pointer(spans),
     )
     assert wrong is None, wrong.decode()
     assert bool((guarded[:GUARD] == UNWRITTEN).all())
     assert bool((guarded[-GUARD:] == UNWRITTEN).all())
     assert bool((workspace[-GUARD:] == UNWRITTEN).all())
+    if out is not None:
+        out.copy_(output.view_as(out))
     found = []
     for row in range(count):
         listed = dropped[row] if room else None

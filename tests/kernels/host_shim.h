@@ -189,7 +189,8 @@ inline int add_to(int* mine, int rank, int value) { return atomicAdd(there(mine,
 
 #define EMULATED_PARAMETERS                                                                                           \
   const float *scores, long long stride, int width, int rows, const int *lengths, const int *starts, int k,           \
-      int *output, int blocks, int *workspace, int *reports, int *histograms, int *dropped, int dropped_room
+      int *output, int blocks, int *workspace, int *reports, int *histograms, int *dropped, int dropped_room,         \
+      const int *spans
 extern "C" void workbench_select(EMULATED_PARAMETERS);
 extern "C" const unsigned workbench_shared_bytes;
 
@@ -273,7 +274,7 @@ extern "C" const char* emulate(unsigned threads, unsigned total, unsigned at_onc
                                EMULATED_PARAMETERS) {
   emulated::body = [=] {
     workbench_select(scores, stride, width, rows, lengths, starts, k, output, blocks, workspace, reports, histograms,
-                     dropped, dropped_room);
+                     dropped, dropped_room, spans);
   };
   emulated::chance.seed(seed);
   gridDim.x = total;

@@ -13,9 +13,11 @@ import torch
 from tests.kernels import emulated
 from tests.kernels.emulated import fewer_threads
 from tests.kernels.expected import CASES, NAMES, check, dtype_of, rows_for, takes
+from workbench.engines.cuda.oplaunch import LEAST, NOBODY
 from workbench.engines.cuda.sources import ranks_of
 from workbench.paths.catalog import get_path
 from workbench.paths.selection import UNWRITTEN
+from workbench.paths.spans import LONGEST, RESIDUES
 from workbench.paths.spec import Path
 
 pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
@@ -81,6 +83,41 @@ def test_ragged_short_and_idle_rows(path: Path, variant: str, folder: File) -> N
         else:
             scores, width = rows[row, start : start + length], rows.shape[1]
             check(path, variant, scores, k, made, report, start=start, width=width)
+
+
+@each_case
+def test_a_launch_takes_the_rows_of_its_lengths(path: Path, variant: str, folder: File) -> None:
+    """Given all rows of a call it serves its own, by length and by where they start, and leaves the others alone."""
+    path = fewer_threads(path)
+    library = emulated.build(folder, path, variant)
+    k, generator = min(path.ks) if path.ks else 37, torch.Generator().manual_seed(6)
+    low = max(k, path.longer_than if isinstance(path.longer_than, int) else 0)
+    lengths = [-1, 0, k, low + 1, low + 2, low + 3, low + 9, low + 1, low + 2, 0, -1, low + 2, low + 8, low + 9]
+    starts = [0, 0, 0, 0, 0, 0, 0, 1, 5, 1, 1, 2, 2, 2]
+    takes = [(k, low + 2), (LEAST, low + 1), (low, LONGEST), NOBODY]
+    rows = torch.randn(len(lengths), low + 10, generator=generator).to(dtype_of(path, variant))
+    out, seen = torch.full((len(lengths), k), 7_777_777, dtype=torch.int32), set()
+    spans = torch.tensor(takes, dtype=torch.int32)
+    found = emulated.select(
+        library, path, variant, rows, lengths, k, starts=starts, seed=3, room=ROOM, spans=spans, out=out
+    )
+    for row, (length, start) in enumerate(zip(lengths, starts, strict=True)):
+        first, last = takes[start % RESIDUES]
+        mine = first <= length <= last and start + length <= rows.shape[1]
+        seen.add((start % RESIDUES, mine))
+        made, report, histogram = found[row]
+        assert torch.equal(made.indices, out[row])
+        if not mine:
+            assert bool((out[row] == 7_777_777).all()), (length, start)
+            assert report.telemetry.threshold_bin is None
+            assert not histogram.any()
+        elif length <= k:
+            first_k = torch.arange(k, dtype=torch.int32)
+            assert torch.equal(out[row], torch.where(first_k < length, first_k, -1))
+        else:
+            scores = rows[row, start : start + length]
+            check(path, variant, scores, k, made, report, start=start, width=rows.shape[1])
+    assert seen == {(residue, mine) for residue in range(3) for mine in (True, False)}
 
 
 @pytest.mark.parametrize(

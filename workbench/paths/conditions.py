@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from workbench.capture.row import Row
@@ -24,10 +24,16 @@ ROW_NUMBER = "the number of the row within its call"
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of a route, in words, and whether it holds; ``None`` if the capture does not say enough."""
+    """One condition of a route, in words, and whether it holds; ``None`` if the capture does not say enough.
+
+    Attributes:
+        edges: (field, number): the answer can change between this number and the next, of the row's length or of a
+            field of its call, as in ``("length", 8192)``. Every length that decides a route stands in one.
+    """
 
     text: str
     met: bool | None
+    edges: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -115,9 +121,9 @@ class Questions:
             self.asked.pop()
             return None
 
-    def cannot_tell(self, text: str) -> None:
-        """Note a condition that the capture does not say enough for."""
-        self.asked.append(Condition(text, None))
+    def cannot_tell(self, text: str, **edges: int) -> None:
+        """Note a condition that the capture does not say enough for, with its edges as for ``holds``."""
+        self.asked.append(Condition(text, None, tuple(edges.items())))
 
     def stop(self, text: str, what: str) -> UnknownFieldError:
         """Note a condition that cannot be told and decides; the error to raise, which names ``what`` is not known."""
@@ -130,27 +136,34 @@ class Questions:
             device.platform == "cuda", f"{device.name} runs CUDA", f"the op is CUDA only; {device.name} runs ROCm"
         )
 
-    def holds(self, met: bool, text: str) -> bool:
-        """Note a condition; it may hold or not."""
-        self.asked.append(Condition(text, met))
+    def holds(self, met: bool, text: str, **edges: int) -> bool:
+        """Note a condition; it may hold or not.
+
+        Args:
+            edges: by the field that is compared, the last number before the answer changes: see ``Condition``.
+        """
+        self.asked.append(Condition(text, met, tuple(edges.items())))
         return met
 
     def bound_reaches(self, least: int, consequence: str) -> bool:
         """Whether max_seq_len is at least ``least``; the row's own length bounds it from below by the op's contract."""
         bound, length = self.row.call.max_seq_len, self.row.length
         if bound is not None:
-            return self.holds(bound >= least, f"max_seq_len {bound} ≥ {least} ({consequence})")
+            return self.holds(bound >= least, f"max_seq_len {bound} ≥ {least} ({consequence})", max_seq_len=least - 1)
         if length >= least:
-            return self.holds(True, f"max_seq_len is unknown but not below length {length} ≥ {least} ({consequence})")
-        return self.field("max_seq_len", f"{least} or more decides ({consequence})") >= least
+            text = f"max_seq_len is unknown but not below length {length} ≥ {least} ({consequence})"
+            return self.holds(True, text, length=least - 1)
+        text = f"max_seq_len is unknown, and {least} or more decides ({consequence})"
+        self.cannot_tell(text, length=least - 1)
+        raise UnknownFieldError("max_seq_len")
 
-    def require(self, met: bool, text: str, refusal: str) -> None:
-        """Note a condition that must hold.
+    def require(self, met: bool, text: str, refusal: str, **edges: int) -> None:
+        """Note a condition that must hold, with its edges as for ``holds``.
 
         Raises:
             RefusedError: it does not.
         """
-        if not self.holds(met, text):
+        if not self.holds(met, text, **edges):
             raise RefusedError(refusal)
 
     def k_among(self, ks: Iterable[int]) -> int:
@@ -174,4 +187,4 @@ class Questions:
     def nothing_to_select(self, k: int) -> bool:
         """Whether the row is no longer than k."""
         length = self.row.length
-        return self.holds(length <= k, f"length {length} ≤ k {k}: nothing to select")
+        return self.holds(length <= k, f"length {length} ≤ k {k}: nothing to select", length=k)

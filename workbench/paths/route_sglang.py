@@ -69,7 +69,7 @@ def bf16_small(ask: Questions, release: Release, device: Device) -> tuple[str, s
     ask.dtype("bfloat16")
     most = sglang.BF16_SMALL_UP_TO
     width = ask.field("width", f"the op takes at most {most}")
-    ask.require(width <= most, f"width {width} ≤ {most}", f"the op takes widths up to {most}, not {width}")
+    ask.require(width <= most, f"width {width} ≤ {most}", f"the op takes widths up to {most}, not {width}", width=most)
     return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.bf16_small"), "stock"
 
 

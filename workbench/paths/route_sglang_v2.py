@@ -6,6 +6,7 @@ from workbench.paths import sglang
 from workbench.paths.conditions import ALL_LENGTHS, Questions, UnknownFieldError
 from workbench.paths.devices import Device
 from workbench.paths.plan import (
+    FEW_ROWS,
     MOST_ROWS,
     Arch,
     Text,
@@ -19,6 +20,7 @@ from workbench.paths.plan import (
 from workbench.paths.releases import Release
 
 EXACT_SINCE = (0, 5, 23)
+VECTOR = 4  # scores that are loaded at once, from an aligned cell on
 WIDE = 16  # blocks of the cluster for the fewest rows, one block a multiprocessor
 SPLIT_SINCE = (0, 5, 23)  # ROCm builds
 SPLIT_LEAST = 4
@@ -42,7 +44,7 @@ def ragged(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
     ask.dtype("float32")
     if ask.nothing_to_select(k):
         return "sglang.trivial", exact_variant(ask, release)
-    return _one_block(ask, ask.row.length + ask.row.start % 4), exact_variant(ask, release)
+    return _one_block(ask, ask.row.start % VECTOR), exact_variant(ask, release)
 
 
 def exact_variant(ask: Questions, release: Release) -> str:
@@ -69,7 +71,7 @@ def _paged(ask: Questions, release: Release, device: Device, pooled: bool) -> tu
         own = ask.holds(release.version >= EXACT_SINCE, f"release {release} ≥ 0.5.23 (its rules for zeros and NaN)")
         variant = sglang.V0_5_23.name if own else "stock"
         return f"sglang.v2_cluster_{blocks}", "contiguous_ranks" if text.sliced else variant
-    return _one_block(ask, ask.row.length), exact_variant(ask, release)
+    return _one_block(ask), exact_variant(ask, release)
 
 
 def _note_plan(ask: Questions, text: Text, device: Device) -> None:
@@ -99,23 +101,24 @@ def _cluster(ask: Questions, text: Text, device: Device) -> int | None:
         ask.field("rows", "the cluster's width follows from it"),
     )
     floor = arch.width_floor(rows)
-    if not ask.holds(width > floor, f"width {width} > {floor} (clusters, at {rows} rows)"):
+    wider = f"width {width} > {floor} (clusters, at {rows} rows)"
+    if not ask.holds(width > floor, wider, width=floor, rows=FEW_ROWS):
         return None
-    if not ask.holds(rows <= MOST_ROWS, f"rows {rows} ≤ {MOST_ROWS} (clusters)"):
+    if not ask.holds(rows <= MOST_ROWS, f"rows {rows} ≤ {MOST_ROWS} (clusters)", rows=MOST_ROWS):
         return None
     length = ask.row.length
     least = min(floor, text.least_threshold)
-    if not ask.holds(length > least, f"length {length} > {least} (no cluster takes shorter rows)"):
+    if not ask.holds(length > least, f"length {length} > {least} (no cluster takes shorter rows)", length=least):
         return None
     wide = ask.holds(text.widest == WIDE, "the release has clusters of 16 blocks")
     if wide and _at_most(ask, rows, device, WIDE, 1, ask.setup.clusters_16, device.clusters_16):
-        return WIDE if ask.holds(length > floor, f"length {length} > {floor}") else None
+        return WIDE if ask.holds(length > floor, f"length {length} > {floor}", length=floor) else None
     resident = pool_of(text, device, ask.setup.clusters_8)
     if resident == 0:
         ask.holds(False, "clusters of 8 blocks are resident (with none, one block takes each row)")
         return None
     if _at_most(ask, rows, device, 8, 2, resident, None):
-        return 8 if ask.holds(length > floor, f"length {length} > {floor}") else None
+        return 8 if ask.holds(length > floor, f"length {length} > {floor}", length=floor) else None
     return _by_plan(ask, arch, rows)
 
 
@@ -125,12 +128,12 @@ def _at_most(
     """Whether clusters of so many blocks are resident for all rows at once, which the launcher asks the driver."""
     resident = measured if given is None else given
     if resident is not None:
-        return ask.holds(rows <= resident, f"rows {rows} ≤ {resident} resident clusters of {blocks} blocks")
+        enough = f"rows {rows} ≤ {resident} resident clusters of {blocks} blocks"
+        return ask.holds(rows <= resident, enough, rows=resident)
     most = most_clusters(device, blocks, occupancy)
     if rows > most:
-        return ask.holds(
-            False, f"rows {rows} ≤ {most}, as many clusters of {blocks} blocks as {device.sms} SMs can hold"
-        )
+        enough = f"rows {rows} ≤ {most}, as many clusters of {blocks} blocks as {device.sms} SMs can hold"
+        return ask.holds(False, enough, rows=most)
     raise ask.stop(
         f"how many clusters of {blocks} blocks are resident at once decides for {rows} rows; the launcher asks the "
         f"driver, and the answer on {device.name} was not measured",
@@ -144,15 +147,16 @@ def _by_plan(ask: Questions, arch: Arch, rows: int) -> int | None:
     assert plan is not None
     if plan.threshold is not None:
         text = f"length {length} > {plan.threshold}, the plan's threshold ({plan.why})"
-        return 8 if ask.holds(length > plan.threshold, text) else None
+        return 8 if ask.holds(length > plan.threshold, text, length=plan.threshold) else None
     least, most = heuristic_range(rows, arch.caps)
     if length <= least:
-        ask.holds(False, f"length {length} > {least}, below which the plan's heuristic never goes")
+        ask.holds(False, f"length {length} > {least}, below which the plan's heuristic never goes", length=least)
         return None
     if length > most:
-        ask.holds(True, f"length {length} > {most}, above which the plan's heuristic never goes for {rows} rows")
+        text = f"length {length} > {most}, above which the plan's heuristic never goes for {rows} rows"
+        ask.holds(True, text, length=most)
         return 8
-    ask.cannot_tell("the plan counts the lengths of all rows of the call, which are not all known")
+    ask.cannot_tell("the plan counts the lengths of all rows of the call, which are not all known", length=most)
     raise UnknownFieldError(ALL_LENGTHS)
 
 
@@ -162,19 +166,20 @@ def _not_split(ask: Questions, release: Release, device: Device) -> None:
         return
     rows = ask.field("rows", "ROCm builds divide long rows of few among blocks")
     most = max(device.sms // SPLIT_LEAST, 1)
-    if not ask.holds(rows <= most, f"rows {rows} ≤ {most} (rows divided among blocks)"):
+    if not ask.holds(rows <= most, f"rows {rows} ≤ {most} (rows divided among blocks)", rows=most):
         return
     floor = next((floor for limit, floor in SPLIT_FLOORS if rows <= limit), SPLIT_FLOOR)
     width = ask.field("width", "ROCm builds divide rows of wide calls among blocks")
-    if ask.holds(width > floor, f"width {width} > {floor} (rows divided among blocks, at {rows} rows)") and ask.holds(
-        ask.row.length > floor, f"length {ask.row.length} > {floor}"
-    ):
+    wide = ask.holds(width > floor, f"width {width} > {floor} (rows divided among blocks, at {rows} rows)", width=floor)
+    if wide and ask.holds(ask.row.length > floor, f"length {ask.row.length} > {floor}", length=floor):
         raise ask.stop(
             f"{release} divides such rows among blocks on ROCm, a selection that has no record here",
             "the ROCm build's divided rows",
         )
 
 
-def _one_block(ask: Questions, length: int) -> str:
-    up_to = sglang.V2_REGISTER_UP_TO
-    return "sglang.v2_register" if ask.holds(length <= up_to, f"length {length} ≤ {up_to}") else "sglang.v2_streaming"
+def _one_block(ask: Questions, before: int = 0) -> str:
+    """By the row's length and how many cells lie between the start of a vector and its first."""
+    length, up_to = ask.row.length + before, sglang.V2_REGISTER_UP_TO
+    registers = ask.holds(length <= up_to, f"length {length} ≤ {up_to}", length=up_to - before)
+    return "sglang.v2_register" if registers else "sglang.v2_streaming"

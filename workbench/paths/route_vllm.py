@@ -45,13 +45,16 @@ def persistent(ask: Questions, release: Release, device: Device) -> tuple[str, s
     if ask.nothing_to_select(k):
         return "vllm.trivial", variant
     rows = ask.field("rows", f"more than {FILTERED_ROWS} rows take another kernel")
-    if version >= SAMPLED_SINCE and ask.holds(rows > SAMPLED_ROWS, f"rows {rows} > {SAMPLED_ROWS} (sampled kernel)"):
+    if version >= SAMPLED_SINCE and ask.holds(
+        rows > SAMPLED_ROWS, f"rows {rows} > {SAMPLED_ROWS} (sampled kernel)", rows=SAMPLED_ROWS
+    ):
         long = ask.bound_reaches(SAMPLED_FROM[k], f"sampled kernel at k {k}")
         if long and ask.holds(
             device.optin_bytes >= SAMPLED_OPTIN, f"opt-in shared memory {device.optin_bytes} ≥ {SAMPLED_OPTIN} bytes"
         ):
             return "vllm.sampled", variant
-    if ask.holds(rows > FILTERED_ROWS, f"rows {rows} > {FILTERED_ROWS} (filtered kernel)") and ask.holds(
+    many = ask.holds(rows > FILTERED_ROWS, f"rows {rows} > {FILTERED_ROWS} (filtered kernel)", rows=FILTERED_ROWS)
+    if many and ask.holds(
         device.optin_bytes >= FILTERED_OPTIN, f"opt-in shared memory {device.optin_bytes} ≥ {FILTERED_OPTIN} bytes"
     ):
         return _filtered(ask, version), variant
@@ -82,16 +85,18 @@ def cooperative(ask: Questions, release: Release, device: Device) -> tuple[str, 
     ask.require(stride % 4 == 0, f"stride {stride} is a multiple of 4", f"the op takes strides of 4, not {stride}")
     most = most_rows(release)
     rows = ask.field("rows", f"the op takes at most {most}")
-    ask.require(rows <= most, f"rows {rows} ≤ {most}", f"the op takes at most {most} rows in {release}, not {rows}")
+    refusal = f"the op takes at most {most} rows in {release}, not {rows}"
+    ask.require(rows <= most, f"rows {rows} ≤ {most}", refusal, rows=most)
     if ask.nothing_to_select(k):
         return "vllm.trivial", variant
     short = vllm.COOPERATIVE_SHORT_UP_TO
-    if ask.holds(ask.row.length <= short, f"length {ask.row.length} ≤ {short} (one block)"):
+    if ask.holds(ask.row.length <= short, f"length {ask.row.length} ≤ {short} (one block)", length=short):
         return "vllm.histogram_4096", variant
-    if major >= 10 and ask.holds(rows <= SMALL_BATCH_ROWS, f"rows {rows} ≤ {SMALL_BATCH_ROWS} (cluster of 16)"):
+    few = f"rows {rows} ≤ {SMALL_BATCH_ROWS} (cluster of {SMALL_BATCH_CLUSTER})"
+    if major >= 10 and ask.holds(rows <= SMALL_BATCH_ROWS, few, rows=SMALL_BATCH_ROWS):
         return f"vllm.cooperative_{SMALL_BATCH_CLUSTER}", variant
     for limit, ranks in CLUSTERS[:-1]:
-        if ask.holds(rows <= limit, f"rows {rows} ≤ {limit} (cluster of {ranks})"):
+        if ask.holds(rows <= limit, f"rows {rows} ≤ {limit} (cluster of {ranks})", rows=limit):
             return f"vllm.cooperative_{ranks}", variant
     return f"vllm.cooperative_{CLUSTERS[-1][1]}", variant
 
@@ -113,14 +118,17 @@ def per_row(ask: Questions, release: Release, device: Device) -> tuple[str, str]
             "(vllm-project/vllm#56743), as exact as this one"
         )
     if length >= SPLIT_FROM:
-        ask.holds(True, f"width is not below length {length} ≥ {SPLIT_FROM} (the row is split)")
+        text = f"width is not below length {length} ≥ {SPLIT_FROM} (the row is split)"
+        ask.holds(True, text, length=SPLIT_FROM - 1)
         return "vllm.per_row", "decode_split"
     width = ask.field(
         "width", f"from {RADIX_FROM} on candidates are sorted by radix, from {SPLIT_FROM} the row is split"
     )
-    if ask.holds(width >= SPLIT_FROM, f"width {width} ≥ {SPLIT_FROM} (the row is split)"):
+    split = f"width {width} ≥ {SPLIT_FROM} (the row is split)"
+    if ask.holds(width >= SPLIT_FROM, split, width=SPLIT_FROM - 1, length=SPLIT_FROM - 1):
         return "vllm.per_row", "decode_split"
-    radix = ask.holds(width >= RADIX_FROM, f"width {width} ≥ {RADIX_FROM} (candidates are sorted by radix)")
+    sorts = f"width {width} ≥ {RADIX_FROM} (candidates are sorted by radix)"
+    radix = ask.holds(width >= RADIX_FROM, sorts, width=RADIX_FROM - 1)
     return "vllm.per_row", "decode_radix" if radix else "stock"
 
 
@@ -144,7 +152,7 @@ def _per_row_k(ask: Questions) -> int:
 def _compared(ask: Questions) -> bool:
     """Whether the row is among those whose last candidates are sorted by comparing, not by radix."""
     rows, most = ask.field("rows", f"rows from number {COMPARED_ROWS} on are sorted by radix"), COMPARED_ROWS
-    if ask.holds(rows <= most, f"rows {rows} ≤ {most} (all of them sort by comparing)"):
+    if ask.holds(rows <= most, f"rows {rows} ≤ {most} (all of them sort by comparing)", rows=most):
         return True
     if ask.row.batch is None:
         raise ask.stop(
@@ -164,7 +172,7 @@ def _variant(ask: Questions, release: Release) -> str:
 def _filtered(ask: Questions, version: tuple[int, ...]) -> str:
     length, up_to = ask.row.length, vllm.HISTOGRAM_4096_UP_TO
     if version >= SHORT_PATH_SINCE and ask.holds(
-        length <= up_to, f"length {length} ≤ {up_to} (register path, from 0.24.0)"
+        length <= up_to, f"length {length} ≤ {up_to} (register path, from 0.24.0)", length=up_to
     ):
         return "vllm.histogram_4096"
     return "vllm.filtered"
@@ -173,10 +181,12 @@ def _filtered(ask: Questions, version: tuple[int, ...]) -> str:
 def _by_length(ask: Questions) -> str:
     """The path of a row inside the persistent kernel, by its own length."""
     length = ask.row.length
-    if ask.holds(length <= vllm.HISTOGRAM_2048_UP_TO, f"length {length} ≤ {vllm.HISTOGRAM_2048_UP_TO}"):
-        return "vllm.histogram_2048"
-    if ask.holds(length <= vllm.HISTOGRAM_256_UP_TO, f"length {length} ≤ {vllm.HISTOGRAM_256_UP_TO}"):
-        return "vllm.histogram_256"
+    for path, up_to in (
+        ("vllm.histogram_2048", vllm.HISTOGRAM_2048_UP_TO),
+        ("vllm.histogram_256", vllm.HISTOGRAM_256_UP_TO),
+    ):
+        if ask.holds(length <= up_to, f"length {length} ≤ {up_to}", length=up_to):
+            return path
     if not ask.bound_reaches(vllm.HISTOGRAM_256_UP_TO + 1, "the blocks of a row wait for each other"):
         raise RefusedError(
             f"length {length} is above max_seq_len: outside the op's contract, "

@@ -24,6 +24,7 @@ from workbench.engines.cuda.sources import (
 )
 from workbench.errors import UsageError
 from workbench.paths.selection import UNWRITTEN
+from workbench.paths.spans import RESIDUES
 from workbench.paths.spec import Path
 from workbench.paths.walk import walk_of
 from workbench.words import listed
@@ -131,6 +132,72 @@ def launch(
         UsageError: a tensor that is no such thing, a k that the path does not take, or no device, CuPy, compiler or
             kernel, or a device that lacks what the kernel needs.
     """
+    made = prepare(
+        path,
+        variant,
+        scores,
+        lengths,
+        k,
+        starts=starts,
+        output=output,
+        width=width,
+        telemetry=telemetry,
+        histograms=histograms,
+        dropped=dropped,
+    )
+    made()
+    return made.launched
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A launch that can be made again and again, also while a graph is captured: all that it needs is there.
+
+    Lengths, starts and scores are read where they lie whenever it is made. Nothing is allocated then, and nothing waits
+    for the device. The output is not poisoned in between; reports are those of the last launch.
+
+    Attributes:
+        launched: what it returns.
+    """
+
+    launched: Launched
+    _device: int
+    _kernel: Any
+    _arguments: tuple[Any, ...]
+    _begins: tuple[tuple[torch.Tensor, int], ...]  # what the kernel reads, and what each of its cells then holds
+
+    def __call__(self) -> None:
+        """Queue it on torch's current stream."""
+        for tensor, fill in self._begins:
+            tensor.fill_(fill)
+        geometry, cupy = self.launched.geometry, load_cupy()
+        if geometry.blocks:
+            with cupy.cuda.Device(self._device), current_stream(cupy, self._device):
+                self._kernel((geometry.blocks,), (geometry.threads,), self._arguments, shared_mem=geometry.shared_bytes)
+
+
+def prepare(
+    path: Path,
+    variant: str,
+    scores: torch.Tensor,
+    lengths: torch.Tensor,
+    k: int,
+    *,
+    starts: torch.Tensor | None = None,
+    output: torch.Tensor | None = None,
+    width: int | None = None,
+    spans: torch.Tensor | None = None,
+    telemetry: bool = True,
+    histograms: bool = False,
+    dropped: int = 0,
+) -> Prepared:
+    """All that ``launch`` does before the kernel runs; arguments and errors are those of it.
+
+    Args:
+        spans: int32 [RESIDUES, 2], contiguous, on the device: the first and the last length of the rows that the
+            launch takes, by ``start % RESIDUES``. Of those only rows whose cells lie inside ``width`` are taken, and
+            all others are left as they are. Every row is taken where it is not given.
+    """
     _refuse(unavailable())
     rows = _checked(path, variant, scores, lengths, starts, k)
     device = scores.device.index
@@ -142,40 +209,42 @@ def launch(
         output = torch.full((rows, k), UNWRITTEN, dtype=torch.int32, device=scores.device)
     elif _unlike(output, (rows, k), scores.device) or not output.is_contiguous():
         raise UsageError(f"output must be int32 [{rows}, {k}], contiguous, on {scores.device}")
+    if spans is not None and (_unlike(spans, (RESIDUES, 2), scores.device) or not spans.is_contiguous()):
+        raise UsageError(f"spans must be int32 [{RESIDUES}, 2], contiguous, on {scores.device}")
     begun = telemetry_of(path, variant, k)
 
-    def book(width: int, wanted: bool, fill: int = 0) -> torch.Tensor | None:
+    def book(width: int, wanted: bool = True) -> torch.Tensor | None:
         given = wanted and telemetry and width > 0
-        return torch.full((rows, width), fill, dtype=torch.int32, device=scores.device) if given else None
+        return torch.empty((rows, width), dtype=torch.int32, device=scores.device) if given else None
 
     books = (
-        book(report_ints_of(path, variant), True),
+        book(report_ints_of(path, variant)),
         book(1 << (begun.key_bits or 0), histograms and begun.key_bits is not None),
-        book(dropped, True, -1),
+        book(dropped),
     )
     kernel, built = _loaded(path, variant, device, telemetry)
     facts = built.facts
     blocks, bytes_ = grid.blocks * (rows if grid.groups is None else grid.groups), facts.shared_bytes + grid.more_shared
     clusters = _clusters(path, variant, device, telemetry)
-    geometry = Geometry(blocks, walk_of(path).threads, bytes_, facts.registers, facts.spilled, grid.blocks, clusters)
-    workspace = None
+    geometry = Geometry(
+        blocks if rows else 0, walk_of(path).threads, bytes_, facts.registers, facts.spilled, grid.blocks, clusters
+    )
     cells, zeroed = grid.workspace(rows)
-    if cells:
-        workspace = torch.empty(cells, dtype=torch.int32, device=scores.device)
-        workspace[:zeroed].zero_()
-    if rows:
-        cupy = load_cupy()
-        with cupy.cuda.Device(device), current_stream(cupy, device):
-            shared = [
-                None if one is None else cupy.from_dlpack(one.detach())
-                for one in (_plain(scores), lengths, starts, output, workspace, *books)
-            ]
-            values, sizes, begins, slots, between, *told = (0 if one is None else one for one in shared)
-            across, down, wanted, together, room = map(cupy.int32, (width, rows, k, grid.blocks, dropped))
-            arguments = (values, scores.stride(0), across, down, sizes, begins, wanted, slots, together, between)
-            kernel((geometry.blocks,), (geometry.threads,), (*arguments, *told, room), shared_mem=bytes_)
+    workspace = torch.empty(cells, dtype=torch.int32, device=scores.device)
+    cupy = load_cupy()
+    with cupy.cuda.Device(device), current_stream(cupy, device):
+        shared = [
+            0 if one is None or not one.numel() else cupy.from_dlpack(one.detach())
+            for one in (_plain(scores), lengths, starts, output, workspace, *books, spans)
+        ]
+    values, sizes, begins, slots, between, *told, taken = shared
+    across, down, wanted, together, room = map(cupy.int32, (width, rows, k, grid.blocks, dropped))
+    arguments = (values, scores.stride(0), across, down, sizes, begins, wanted, slots, together, between)
     reports = None if books[0] is None else (books[0], books[1], books[2])
-    return Launched(output, geometry, reports, (path, variant, k))
+    launched = Launched(output, geometry, reports, (path, variant, k))
+    begins = zip((workspace[:zeroed], *books), (0, 0, 0, -1), strict=True)
+    kept = tuple((one, fill) for one, fill in begins if one is not None and one.numel())
+    return Prepared(launched, device, kernel, (*arguments, *told, room, taken), kept)
 
 
 @dataclass(frozen=True)
@@ -267,6 +336,7 @@ def _loaded(path: Path, variant: str, device: int, telemetry: bool) -> tuple[Any
             kernel.max_dynamic_shared_size_bytes = limits.optin_bytes if waits else built.facts.shared_bytes
         if (ranks := ranks_of(path, variant)) is not None:
             allow_size(cupy, kernel, ranks.count)
+        _ = kernel.num_regs  # the driver loads the code for that, which it must not do while a graph is captured
     return kernel, built
 
 

@@ -36,6 +36,7 @@ from workbench.paths.selection import Telemetry
 from workbench.paths.sglang import ROCM_TIES
 from workbench.paths.sglang_variants import V2_TIES
 from workbench.paths.shared import BYTES
+from workbench.paths.spans import RESIDUES
 from workbench.paths.spec import Buffer, Path, Ranks, Variant
 from workbench.paths.walk import walk_of
 from workbench.resources import kernels_dir
@@ -261,6 +262,7 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
         "MOST_PASSES": MOST_PASSES,
         "REPORT_INTS": report_ints(0 if ranks is None else ranks.count),
         "RANKS": 0 if ranks is None else ranks.count,
+        "RESIDUES": RESIDUES,
     }
     if kernel.dtype is None:
         return _defined({**called, **kernel.options})

@@ -1,0 +1,214 @@
+"""An op's selection of a batch, as its launcher makes it: the call is fixed, lengths are read on the device.
+
+What the host decides when it launches an op (from k, rows, width, stride and max_seq_len) is decided once. What each
+row decides by its length is decided on the device whenever the launch is made: the kernel of each path is launched over
+all rows and leaves those that are not its own. So a graph that captured the launch serves other lengths as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from workbench.capture.row import SCORE_DTYPES, Call
+from workbench.engines.cuda.launch import prepare
+from workbench.engines.cuda.planned import Planned
+from workbench.engines.cuda.sources import kernel_of, without_kernel
+from workbench.errors import UsageError
+from workbench.paths.catalog import get_path
+from workbench.paths.conditions import Setup
+from workbench.paths.selection import UNWRITTEN
+from workbench.paths.spans import RESIDUES, Asked, Span, planned, spans_of, with_threshold
+
+LEAST = -(2**31)
+NOBODY = (1, 0)  # a first and a last length between which none lies
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kernel of an op.
+
+    Attributes:
+        path, variant: that it runs. takes: of each choice of the plan (one where there is none), and of each
+            ``start % RESIDUES``, the first and the last length of its rows.
+    """
+
+    path: str
+    variant: str
+    takes: tuple[tuple[tuple[int, int], ...], ...]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An op's kernels for one call.
+
+    Attributes:
+        kernels: in the order of the lengths that they take.
+        plan: thresholds that the plan chooses from on the device, and how many rows above each it allows.
+    """
+
+    kernels: tuple[Part, ...]
+    plan: tuple[tuple[int, int], ...] = ()
+
+
+def parts_of(asked: Asked, lengths: Iterable[int] | None = None) -> Parts:
+    """The kernels that an op runs on a call, from its routing.
+
+    Rows no longer than k go with the kernel of the rows just above, as upstream. A negative length gives -1 in every
+    slot where the op is described to do that; elsewhere its rows are left, as are those longer than their cells.
+
+    Args:
+        lengths: those that occur, where they are known: kernels that no row takes are left out.
+
+    Raises:
+        UsageError: the op does not take the call, what decides is not known, or a path has no kernel.
+    """
+    plan = planned(asked)
+    choices = [with_threshold(asked, threshold) for threshold, _ in plan] or [asked]
+    width = asked.call.width or 0
+    bound = width if asked.call.max_seq_len is None else asked.call.max_seq_len
+    least = LEAST if asked.leaves_empty(-1) else 0
+    found: dict[tuple[str, str], list[list[tuple[int, int]]]] = {}
+    for at, choice in enumerate(choices):
+        for residue in range(RESIDUES):
+            for span in _merged(spans_of(choice, residue, max(width, 1))):
+                if span.path is None or span.variant is None:
+                    if span.least <= bound:
+                        raise UsageError(span.why)
+                    continue  # outside the op's contract
+                takes = found.setdefault((span.path, span.variant), [[NOBODY] * RESIDUES for _ in range(len(choices))])
+                assert takes[at][residue] == NOBODY, "a path takes the lengths of one span"
+                takes[at][residue] = (least if span.least == 0 else span.least, span.most)
+    parts = [Part(*name, tuple(map(tuple, takes))) for name, takes in found.items()]
+    if lengths is not None:
+        occur = set(lengths)
+        parts = [one for one in parts if any(_takes(one, length) for length in occur)]
+    parts.sort(key=lambda one: min(span for choice in one.takes for span in choice if span != NOBODY))
+    lacking = [
+        without_kernel(get_path(one.path), one.variant)
+        for one in parts
+        if kernel_of(get_path(one.path), one.variant) is None
+    ]
+    if lacking:
+        raise UsageError("; ".join(lacking))
+    return Parts(tuple(parts), plan)
+
+
+def _takes(part: Part, length: int) -> bool:
+    return any(first <= length <= last for choice in part.takes for first, last in choice)
+
+
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    """Rows that need no selection go with those just above, whose kernel serves them too."""
+    if len(spans) > 1 and spans[0].trivial and spans[1].path is not None:
+        return [replace(spans[1], least=0), *spans[2:]]
+    return list(spans)
+
+
+class OpLaunch:
+    """An op on one batch, ready to be made as often as wanted, eagerly or in a CUDA graph.
+
+    Everything is allocated, compiled and loaded when it is constructed. A call of it queues on torch's current stream
+    and never waits for the device: what ``scores``, ``lengths`` and ``starts`` hold by then is what it selects from,
+    whoever wrote it, the host or an earlier node of the graph.
+
+    Args:
+        op, release: as routing knows them, as in ``vllm.persistent_topk`` and ``vllm==0.26.0``. device: likewise, as in
+            ``h200``: whose launcher decides.
+        scores: [rows, width] on a CUDA device; the distance between rows is the call's stride.
+        lengths: int32 [rows] there. starts: likewise; ``None`` where every row begins at 0.
+        k: winners wanted. max_seq_len: the host-side bound, which is the width where not given.
+        output: int32 [rows, k] there, contiguous; a new one by default.
+        setup: of the engine.
+        occurring: the lengths that occur, where they are known and stay: kernels that no row takes are left out.
+
+    Attributes:
+        output: positions within the rows' windows, -1 in empty slots, and ``UNWRITTEN`` in slots that no kernel wrote:
+            all those of a row that ``told`` explains.
+        parts: the kernels, and what each takes.
+
+    Raises:
+        UsageError: as for ``parts_of`` and ``launch``.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        release: str,
+        device: str,
+        scores: torch.Tensor,
+        lengths: torch.Tensor,
+        k: int,
+        *,
+        max_seq_len: int | None = None,
+        starts: torch.Tensor | None = None,
+        output: torch.Tensor | None = None,
+        setup: Setup | None = None,
+        occurring: Iterable[int] | None = None,
+    ) -> None:
+        if scores.dim() != 2 or not scores.numel() or scores.dtype not in SCORE_DTYPES:
+            raise UsageError(
+                f"scores are {scores.dtype} {list(scores.shape)}; rows of floating-point scores are needed"
+            )
+        rows, width = scores.shape
+        bound = width if max_seq_len is None else max_seq_len
+        stride = scores.stride(0) if rows > 1 else max(scores.stride(0), width)
+        call = Call(k=k, rows=rows, width=width, stride=stride, max_seq_len=bound, next_n=1)
+        self._asked = Asked(op, release, device, call, SCORE_DTYPES[scores.dtype], setup)
+        self.parts = parts_of(self._asked, occurring)
+        there = scores.device
+        if output is None:
+            output = torch.empty((rows, k), dtype=torch.int32, device=there)
+        self.output = output
+        tables = torch.tensor([one.takes for one in self.parts.kernels], dtype=torch.int32, device=there)
+        tables = tables.transpose(0, 1).contiguous()
+        active = tables[0].clone()
+        self._kernels = [
+            prepare(
+                get_path(one.path),
+                one.variant,
+                scores,
+                lengths,
+                k,
+                starts=starts,
+                output=output,
+                spans=active[at],
+                telemetry=False,
+            )
+            for at, one in enumerate(self.parts.kernels)
+        ]
+        self._plan = Planned(lengths, self.parts.plan, tables, active) if self.parts.plan else None
+
+    def __call__(self, poison: bool = True) -> torch.Tensor:
+        """Queue it on torch's current stream.
+
+        Args:
+            poison: whether the output is filled with ``UNWRITTEN`` before.
+
+        Returns:
+            ``output``.
+        """
+        if poison:
+            self.output.fill_(UNWRITTEN)
+        if self._plan is not None:
+            self._plan()
+        for kernel in self._kernels:
+            kernel()
+        return self.output
+
+    def told(self, lengths: Sequence[int], starts: Sequence[int] | None = None) -> list[str]:
+        """What the op does with rows that a launch leaves as they are, each row's number first; never run here.
+
+        Args:
+            lengths, starts: of the rows, on the host.
+        """
+        found = []
+        for row, length in enumerate(lengths):
+            start = 0 if starts is None else starts[row]
+            takes = (span for one in self.parts.kernels for choice in one.takes for span in choice)
+            inside = length <= (self._asked.call.width or 0) - start
+            if not inside or not any(first <= length <= last for first, last in takes):
+                found.append(f"row {row}: {self._asked.told(length, start, row)}")
+        return found
