@@ -155,6 +155,8 @@ class OpLaunch:
         rows, width = scores.shape
         bound = width if max_seq_len is None else max_seq_len
         stride = scores.stride(0) if rows > 1 else max(scores.stride(0), width)
+        if stride < 1 or bound < 1:
+            raise UsageError(f"the stride is {stride} and max_seq_len {bound}; both must be at least 1")
         call = Call(k=k, rows=rows, width=width, stride=stride, max_seq_len=bound, next_n=1)
         self._asked = Asked(op, release, device, call, SCORE_DTYPES[scores.dtype], setup)
         self.parts = parts_of(self._asked, occurring)
