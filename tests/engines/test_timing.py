@@ -152,12 +152,8 @@ def test_kernels_say_every_reason_why_they_do_not_run() -> None:
     short, path = Taken(get_path("vllm.trivial"), "stock"), Taken(get_path("vllm.filtered"), "stock")
     assert CudaTimer([short]).timed(batch(1, 100, 512), FEW).refused == (NO_KERNEL_NEEDED,)
     other = Taken(get_path("vllm.histogram_4096"), "stock")
-    (first, *rest) = CudaTimer([path, other]).timed(batch(2, 9000, 512), FEW).refused
-    assert (
-        first
-        == "the rows of the batch take vllm.filtered and vllm.histogram_4096: a launch runs the kernel of one path"
-    )
-    assert rest or torch.cuda.is_available()
+    (first,) = CudaTimer([path, other]).timed(batch(2, 9000, 512), FEW).refused
+    assert "no CUDA device is visible" in first or "the scores lie on cpu" in first
     none = CudaTimer([Taken(get_path("torch.topk"), "stock")]).timed(batch(1, 9000, 512), FEW).refused
     assert none[0] == "torch.topk stock has no CUDA kernel yet"
 

@@ -79,7 +79,9 @@ def check_timeout(timeout: float | None, heeded: bool) -> None:
         UsageError: there is one.
     """
     if timeout is not None and not heeded:
-        raise UsageError("--timeout is for the vendor engine and for callables; the others make no call that can hang")
+        raise UsageError(
+            "--timeout is for the vendor and cuda engines and for callables; the others make no call that can hang"
+        )
 
 
 def run_matrix(

@@ -72,7 +72,7 @@ Timeout = Annotated[
         "--timeout",
         parser=seconds,
         metavar="SECONDS",
-        help="That one call of an op or a callable may take: by default 20 for the vendor engine, 60 for callables. "
+        help="That one call may take: by default 20 for the vendor and cuda engines, 60 for callables. "
         "Loading and building have 600, or this if it is more.",
     ),
 ]

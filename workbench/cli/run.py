@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 WORST_SHOWN = 10
 NOTES_SHOWN = 6
-VENDOR = "vendor"
+VENDOR, CUDA = "vendor", "cuda"
 CALLABLES = "Callables that stand in for the op (--op package.module:function)"
 
 
@@ -123,7 +123,7 @@ def run(
         raise UsageError(
             f"{'--cuda' if cuda else '--import'} is for callables; name one (--op package.module:function)"
         )
-    check_timeout(timeout, VENDOR in names or bool(callables))
+    check_timeout(timeout, bool({VENDOR, CUDA} & set(names)) or bool(callables))
     given = replace(given, op=known)
     with opened_callables(callables, imports or [], cuda, timeout) as theirs, open_file(file, naming, given) as capture:
         numbers = parse_rows(row, len(capture))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workbench.capture.row import Row
+from workbench.errors import WorkbenchError
 from workbench.paths.arrival import Arrival
 from workbench.paths.faults import Counted
 from workbench.paths.selection import Selection
@@ -20,6 +21,7 @@ class Task:
         row: the row. k: winners wanted. arrival: the order for engines that can choose it.
         path, variant: what to run; ``None`` for an engine that does not run a path of its own.
         counts: of the row, where the caller has them.
+        call_s: seconds that the engine may take, where it can be ended; ``None`` for its own limit.
     """
 
     row: Row
@@ -28,6 +30,11 @@ class Task:
     path: Path | None = None
     variant: str = "stock"
     counts: Counted | None = None
+    call_s: float | None = None
+
+
+class SelectionFaultError(WorkbenchError):
+    """What a selector did instead of returning, in words: it hung, crashed, or took the device with it."""
 
 
 class Engine(Protocol):
@@ -48,4 +55,8 @@ class Engine(Protocol):
         """Why the engine cannot take the task, every reason in words; empty if it can."""
 
     def select(self, task: Task) -> Selection:
-        """Make the selection of a task without refusals."""
+        """Make the selection of a task without refusals.
+
+        Raises:
+            SelectionFaultError: the selector did not return.
+        """

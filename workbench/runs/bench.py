@@ -176,8 +176,8 @@ class Timers:
         self._open_vendor = open_vendor
         self._releases: dict[str, Timer] = {}
 
-    def timer(self, contender: Contender, taken: Sequence[Taken], seed: int) -> Timer:
-        """Of a contender on a batch whose rows take these paths.
+    def timer(self, contender: Contender, taken: Sequence[Taken], seed: int, device: str = "") -> Timer:
+        """Of a contender on a batch whose rows take these paths on a device that routing knows.
 
         Raises:
             WorkbenchError: what cannot be opened.
@@ -189,7 +189,7 @@ class Timers:
         if contender.engine == "model":
             return ModelTimer(taken, seed)
         if contender.engine == "cuda":
-            return CudaTimer(taken)
+            return CudaTimer(taken, contender.release or "", device)
         if contender.engine != "vendor" or contender.release is None:
             raise UsageError(f"unknown engine {contender.engine!r}; known: model, cuda, vendor, {TOPK}, or a callable")
         if contender.release not in self._releases:
@@ -345,7 +345,7 @@ class _Batch:
         )
         sampling = replace(self._plan.sampling, cold=cell.l2 == "cold")
         try:
-            answer = timers.timer(cell.contender, taken, self._plan.seed).timed(launch, sampling)
+            answer = timers.timer(cell.contender, taken, self._plan.seed, self._plan.device).timed(launch, sampling)
         except WorkbenchError as error:
             return replace(cell, refused=(str(error),))
         except torch.OutOfMemoryError as error:

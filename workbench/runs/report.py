@@ -107,6 +107,11 @@ class Result:
     verdict: Verdict | None = None
     risk: Risk | None = None
 
+    @property
+    def faulty(self) -> bool:
+        """Whether an engine was called and gave no selection."""
+        return self.selection is None and self.line.refused is None
+
 
 class Report:
     """The lines of a run, in the order of rows, engines, paths, variants and repeats.

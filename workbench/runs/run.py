@@ -9,7 +9,7 @@ from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import judge
 from workbench.capture import Capture
 from workbench.capture.row import Row
-from workbench.engines.base import Engine, Task
+from workbench.engines.base import Engine, SelectionFaultError, Task
 from workbench.engines.registry import get_engine
 from workbench.errors import UsageError
 from workbench.paths.arrival import Arrival, OrderKind
@@ -65,8 +65,8 @@ def run(
             ``walk``, which follows how the path's threads walk the row; ``index`` and ``reverse`` follow the positions,
             where one repeat is enough.
         k: winners wanted; the calls' where not given.
-        timeout: seconds that one call of the vendor engine may take, 20 by default. A callable runs in this process,
-            where nothing ends it.
+        timeout: seconds that one call may take of the vendor engine, or of a kernel of ``cuda`` whose blocks wait for
+            each other; 20 by default. A callable runs in this process, where nothing ends it.
         among: the capture that the rows are of, where they are not all of it. Engines that stand for the op then get a
             row of a call that is captured whole with the others, as it was called; else in copies of itself.
         progress: called with the number of rows done.
@@ -86,6 +86,7 @@ def run(
             repeats=repeats,
             seed=seed,
             arrival=arrival,
+            timeout=timeout,
         )
         return [result.line for result in results]
 
@@ -114,6 +115,7 @@ def run_case(
     repeats: int = 1,
     seed: int = 0,
     arrival: str = RANDOM,
+    timeout: float | None = None,
 ) -> list[Result]:
     """Run paths on one row and keep what the lines were made from; arguments as for ``run``."""
     if repeats < 1:
@@ -130,7 +132,9 @@ def run_case(
         found = case.risk(path, variant) if path is not None and variant is not None else None
         for repeat in range(1 if how.repeatable else repeats):
             order = _order(arrival, path, variant, seed + repeat)
-            results.append(_run_one(case, how, path, variant, found, repeat, order))
+            results.append(_run_one(case, how, path, variant, found, repeat, order, timeout))
+            if results[-1].faulty:  # one line for all calls, of which each could take as long
+                break
     return results
 
 
@@ -180,8 +184,9 @@ def _run_one(
     found: Risk | None,
     repeat: int,
     order: Arrival,
+    timeout: float | None,
 ) -> Result:
-    task = Task(case.row, case.k, order, path, variant.name if variant else STOCK, case.profile)
+    task = Task(case.row, case.k, order, path, variant.name if variant else STOCK, case.profile, timeout)
     about: dict[str, object] = {
         "capture": case.row.capture,
         "row": case.row.index,
@@ -201,7 +206,10 @@ def _run_one(
     refusals = [case.unrouted] if path is None and engine.runs_paths else engine.refusals(task)
     if refusals:
         return Result(Line(**about, refused="; ".join(refusals)), risk=found)  # type: ignore[arg-type]
-    selection = engine.select(task)
+    try:
+        selection = engine.select(task)
+    except SelectionFaultError as fault:
+        return Result(Line(**about | {"finding": str(fault)}), risk=found)  # type: ignore[arg-type]
     poison = UNWRITTEN if engine.poisons else None
     verdict = judge(case.row.valid, case.exact.indices, selection.indices, poison)
     return Result(Line(**about, **verdict_fields(verdict), **cost_fields(selection)), selection, verdict, found)  # type: ignore[arg-type]

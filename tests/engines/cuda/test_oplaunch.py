@@ -39,8 +39,7 @@ def test_every_row_is_one_kernels_and_that_of_its_route(op: str) -> None:
             call = asked(op, release, rows, width, k)
             try:
                 parts = parts_of(call)
-            except UsageError as error:
-                assert str(error)
+            except UsageError:
                 continue
             made += 1
             choices = [with_threshold(call, threshold) for threshold, _ in parts.plan] or [call]

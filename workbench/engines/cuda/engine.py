@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from workbench.capture.row import Row
 from workbench.engines.base import Task
+from workbench.engines.cuda.apart import APART
 from workbench.engines.cuda.device import unavailable
 from workbench.engines.cuda.launch import launch, needs_of
-from workbench.engines.cuda.sources import kernel_of, without_kernel
+from workbench.engines.cuda.sources import can_hang, kernel_of, without_kernel
+from workbench.paths.catalog import find_paths
 from workbench.paths.selection import Selection
 
 MOST_DROPPED = 1 << 16  # members that are listed in the telemetry of a row
 
 
 class CudaEngine:
-    """Runs the workbench's CUDA kernel of a path; what arrives first is decided by the device."""
+    """Runs the workbench's CUDA kernel of a path; what arrives first is decided by the device.
+
+    Kernels whose blocks wait for each other run in a process of their own, which may hang or fault alone.
+    """
 
     name = "cuda"
     runs_paths = True
@@ -39,13 +46,20 @@ class CudaEngine:
         return needs_of(path, task.variant, device, rows=1, width=_width_of(row), k=task.k)
 
     def select(self, task: Task) -> Selection:
-        """On the row's own device if it lies on one, else the current one; the selection is where the row is."""
+        """On the row's own device if it lies on one, else the current one; the selection is where the row is.
+
+        Raises:
+            SelectionFaultError: the kernel did not return.
+        """
         assert task.path is not None
         row, device = task.row, _device_of(task.row.scores)
+        listed = min(row.length, MOST_DROPPED)
+        if can_hang(task.path, task.variant) and task.path in find_paths(task.path.name):
+            made = APART.select(task, device, _width_of(row), listed)
+            return replace(made, indices=made.indices.to(row.scores.device))
         scores = row.scores.to(device)[None]
         lengths, starts = (torch.tensor([one], dtype=torch.int32, device=device) for one in (row.length, row.start))
-        listed = min(row.length, MOST_DROPPED)
-        made = launch(
+        launched = launch(
             task.path,
             task.variant,
             scores,
@@ -56,7 +70,7 @@ class CudaEngine:
             histograms=True,
             dropped=listed,
         )
-        return Selection(made.indices[0].to(row.scores.device), made.reports[0].telemetry)
+        return Selection(launched.indices[0].to(row.scores.device), launched.reports[0].telemetry)
 
 
 def _width_of(row: Row) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -29,6 +30,7 @@ from workbench.paths.spec import Path
 from workbench.paths.walk import walk_of
 from workbench.words import listed
 
+TOLD = ("reports", "histograms", "dropped")
 STATIC_SHARED = 48 * 1024  # a block that needs more asks for it
 
 
@@ -69,21 +71,30 @@ class Launched:
     @property
     def reports(self) -> list[Report]:
         """The inside of every selection; waits for the launch to end."""
-        if self._reports is None:
-            return []
-        ints, histograms, dropped = (None if one is None else one.cpu() for one in self._reports)
-        assert ints is not None
-        begun, unbinned = telemetry_of(*self._of), unbinned_of(*self._of)
-        return [
-            read_report(
-                row.tolist(),
-                begun,
-                None if histograms is None else histograms[at],
-                None if dropped is None else dropped[at],
-                unbinned,
-            )
-            for at, row in enumerate(ints)
-        ]
+        return reports_of(*self._of, self.told())
+
+    def told(self) -> dict[str, torch.Tensor]:
+        """What the kernels wrote of their inside, on the CPU, by the names of ``TOLD``; waits for the launch to end."""
+        told = zip(TOLD, self._reports or (), strict=False)
+        return {name: one.cpu() for name, one in told if one is not None}
+
+
+def reports_of(path: Path, variant: str, k: int, told: Mapping[str, torch.Tensor]) -> list[Report]:
+    """The inside of every selection of a launch from what its kernel told; none without telemetry."""
+    if TOLD[0] not in told:
+        return []
+    begun, unbinned = telemetry_of(path, variant, k), unbinned_of(path, variant, k)
+    histograms, dropped = (told.get(name) for name in TOLD[1:])
+    return [
+        read_report(
+            row.tolist(),
+            begun,
+            None if histograms is None else histograms[at],
+            None if dropped is None else dropped[at],
+            unbinned,
+        )
+        for at, row in enumerate(told[TOLD[0]])
+    ]
 
 
 def needs_of(

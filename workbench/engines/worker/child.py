@@ -22,6 +22,7 @@ from workbench.engines.worker.wire import Channel, ClosedError, Message, Parcel,
 
 RUNNERS = {
     "callable": "workbench.engines.named_runner:NamedRunner",
+    "cuda": "workbench.engines.cuda.runner:CudaRunner",
     "task": "workbench.engines.worker.tasks:TaskRunner",
     "vendor": "workbench.engines.vendor.runner:VendorRunner",
 }

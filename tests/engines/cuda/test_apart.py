@@ -1,0 +1,174 @@
+"""Kernels that can hang run in a process of their own: what they do there is a finding, and this process goes on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import workbench as wb
+from tests.engines.conftest import gone
+from workbench.capture.row import Call, Row
+from workbench.cli.main import app
+from workbench.engines import timers
+from workbench.engines.cuda import engine
+from workbench.engines.cuda.apart import Apart
+from workbench.engines.cuda.sources import can_hang, kernel_of
+from workbench.engines.launch import Launch
+from workbench.engines.timers import CudaTimer, Taken
+from workbench.engines.timing import Sampling
+from workbench.engines.worker import host
+from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.spec import Path
+from workbench.runs.report import Line
+
+Play = Callable[[str], None]
+WIDTH = 33000
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
+    """Kernels are played by a worker on the CPU, as was said before it was started."""
+    monkeypatch.setattr(host, "CHILD", "tests.engines.cuda.fake_child")
+    monkeypatch.setattr(engine, "unavailable", list)
+    monkeypatch.setattr(engine, "needs_of", lambda *given, **more: [])
+    monkeypatch.setattr(engine, "_device_of", lambda scores: torch.device("cpu"))
+    processes = Apart()
+    monkeypatch.setattr(engine, "APART", processes)
+    yield lambda how: monkeypatch.setenv("FAKE_KERNEL", how)
+    processes.close()
+
+
+def row() -> Row:
+    scores = torch.randn(WIDTH, generator=torch.Generator().manual_seed(1))
+    call = Call(k=512, rows=1, width=WIDTH, stride=WIDTH, max_seq_len=WIDTH, op="vllm.persistent_topk")
+    return Row(scores, WIDTH - 8, 3, call)
+
+
+def lines(**more: object) -> list[Line]:
+    return wb.run(row(), release="vllm==0.26.0", device="h200", engine="cuda", **more).lines
+
+
+def test_which_kernels_can_hang() -> None:
+    """Those whose blocks wait for others: several blocks a row, but for slices that never do."""
+    found = {
+        path.name
+        for path in find_paths()
+        for variant in path.variants
+        if kernel_of(path, variant.name) is not None and can_hang(path, variant.name)
+    }
+    clusters = {f"vllm.cooperative_{count}" for count in (2, 4, 8, 16)}
+    assert found == {
+        *clusters,
+        *("vllm.radix", "flashinfer.radix", "sglang.coop", "sglang.rocm_coop"),
+        *("sglang.v2_cluster_8", "sglang.v2_cluster_16"),
+    }
+
+
+def test_a_selection_comes_back(play: Play) -> None:
+    play("")
+    made = lines(repeats=3)
+    assert [(line.path, line.verdict, line.finding) for line in made] == [("vllm.radix", "exact", None)] * 3
+    (worker,) = engine.APART._workers.values()
+    first = worker.pid
+    lines()
+    assert worker.pid == first is not None
+    engine.APART.close()
+    assert gone(first)
+
+
+@pytest.mark.parametrize(
+    ("how", "timeout", "told"),
+    [
+        ("hang", 1.0, "the kernel of vllm.radix stock did not return within 1 s: it hangs, or takes longer than that"),
+        (
+            "abort",
+            None,
+            "the kernel of vllm.radix stock: the process ended by signal 6 (SIGABRT); it printed last: the",
+        ),
+        ("fault", None, "the kernel of vllm.radix stock: CUDA error: an illegal memory access was encountered"),
+    ],
+)
+def test_what_it_does_instead_is_a_finding(play: Play, how: str, timeout: float | None, told: str) -> None:
+    """One line for all repeats, no verdict, and a process that goes on: the next row gets a fresh one."""
+    play(how)
+    (line,) = lines(repeats=5, timeout=timeout)
+    assert line.finding is not None
+    assert line.finding.startswith(told)
+    assert (line.verdict, line.refused) == (None, None)
+    play("")
+    (line,) = lines()
+    assert line.verdict == "exact"
+
+
+def test_the_command_line_tells_it(play: Play, tmp_path: os.PathLike[str]) -> None:
+    play("hang")
+    file = f"{tmp_path}/one.safetensors"
+    wb.write(file, [row()])
+    asked = ["run", file, "--engine", "cuda", "--release", "vllm==0.26.0", "--device", "h200", "--timeout", "1"]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 1
+    said = result.stdout
+    assert "did not return" in said
+    assert "the kernel of vllm.radix stock did not return within 1 s" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    "path", [get_path("vllm.histogram_2048"), get_path("sglang.v2_cluster_8").scaled(3)], ids=["one block", "scaled"]
+)
+def test_other_kernels_run_here(path: Path, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One block a row, and records that no other process knows."""
+    asked = []
+
+    def launched(path: Path, *given: object, **more: object) -> None:
+        asked.append(path)
+        raise NotImplementedError
+
+    monkeypatch.setattr(engine, "launch", launched)
+    with pytest.raises(NotImplementedError):
+        engine.CudaEngine().select(engine.Task(row(), 512, wb.Arrival(), path, "stock"))
+    assert asked == [path]
+
+
+def test_one_thread_at_a_time_asks(play: Play) -> None:
+    play("")
+    found: list[str | None] = []
+    threads = [threading.Thread(target=lambda: found.append(lines()[0].verdict)) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert found == ["exact"] * 4
+    assert len(engine.APART._workers) == 1
+
+
+def batch(lengths: list[int]) -> tuple[Launch, CudaTimer]:
+    """A launch of the persistent op, and what times it, whichever paths its rows take."""
+    scores = torch.randn(len(lengths), WIDTH, generator=torch.Generator().manual_seed(2))
+    launch = Launch("vllm.persistent_topk", 512, scores, torch.tensor(lengths, dtype=torch.int32), WIDTH, slots=(0, 1))
+    names = ["vllm.histogram_256" if length <= 32768 else "vllm.radix" for length in lengths]
+    return launch, CudaTimer([Taken(get_path(name), "stock") for name in names], "vllm==0.26.0", "h200")
+
+
+@pytest.mark.parametrize("lengths", [[WIDTH, WIDTH - 5], [WIDTH, 30000]], ids=["one path", "several"])
+def test_they_are_timed_there_too(lengths: list[int], play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timers, "APART", engine.APART)
+    monkeypatch.setattr(CudaTimer, "_refusals", lambda self, launch: [])
+    play("")
+    launch, timer = batch(lengths)
+    answer = timer.timed(launch, Sampling(4, 2))
+    assert (answer.refused, answer.fault) == ((), "")
+    assert answer.times is not None
+    assert len(answer.times.seconds) == 4
+    assert answer.indices is not None
+    for row, length in enumerate(lengths):
+        best = launch.scores[row, :length].topk(512).indices.sort().values
+        assert torch.equal(answer.indices[0, row].sort().values.long(), best)
+    assert bool(answer.notes) == (lengths[1] == 30000)
+    engine.APART.close()
+    play("fault")
+    assert timer.timed(launch, Sampling(4, 2)).fault.startswith("the kernels: CUDA error: an illegal memory access")
