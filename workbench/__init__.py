@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from workbench.paths.plan import Plan, plan_topk_v2
     from workbench.paths.routing import Route
     from workbench.paths.selection import Selection
+    from workbench.runs.bench import Bench
+    from workbench.runs.bench_front import bench
     from workbench.runs.bisect import Bisection, bisect_release
     from workbench.runs.diverge import diverge
     from workbench.runs.divergence import Divergence
@@ -44,6 +46,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Arrival",
+    "Bench",
     "Bisection",
     "Call",
     "Capture",
@@ -67,6 +70,7 @@ __all__ = [
     "Verdict",
     "WorkbenchError",
     "audit",
+    "bench",
     "bisect_release",
     "diverge",
     "export",
@@ -90,6 +94,7 @@ __all__ = [
 # Where each public name is; imported on first use, so that `workbench --help` does not wait for torch.
 _HOMES = {
     "Arrival": "paths.arrival",
+    "Bench": "runs.bench",
     "Bisection": "runs.bisect",
     "Call": "capture.row",
     "Capture": "capture",
@@ -112,6 +117,7 @@ _HOMES = {
     "UsageError": "errors",
     "Verdict": "analysis.verdict",
     "WorkbenchError": "errors",
+    "bench": "runs.bench_front",
     "bisect_release": "runs.bisect",
     "diverge": "runs.diverge",
     "inspect": "runs.inspect:inspect_row",

@@ -20,10 +20,9 @@ from workbench.errors import UsageError
 from workbench.words import few
 
 if TYPE_CHECKING:
-    from workbench.runs.bench import Bench, Plan
+    from workbench.runs.bench import Bench
     from workbench.runs.bench_saved import BenchFile
 
-ROWS, WIDTHS, KS = (1, 16, 64), (8192, 32768), (2048,)
 NOTHING_MEASURED = "nothing was measured: every cell was refused"
 BATCH = "The batches (every combination)"
 WHO = "Who is timed"
@@ -81,7 +80,11 @@ def bench(
     ] = None,
     release: Annotated[
         list[str] | None,
-        typer.Option(metavar="RELEASE", help="As in vllm==0.26.0; may be repeated.", rich_help_panel=WHO),
+        typer.Option(
+            metavar="RELEASE",
+            help="As in vllm==0.26.0, or a range, vllm==0.24.0..0.33.0; may be repeated.",
+            rich_help_panel=WHO,
+        ),
     ] = None,
     device: Annotated[
         str | None,
@@ -114,6 +117,7 @@ def bench(
 
     workbench bench --engine vendor --engine cuda --op vllm.persistent_topk --release vllm==0.26.0 --l2 both -o a.json
     workbench bench --engine model --op vllm.persistent_topk --release vllm==0.26.0 --device h200 --rows 1 --width 8192
+    workbench bench --engine vendor --op vllm.persistent_topk --release vllm==0.24.0..0.33.0 --boundaries --rows 32,33
     workbench bench compare a.json b.json
     """
     if context.invoked_subcommand is not None:
@@ -121,34 +125,31 @@ def bench(
         if given:
             raise UsageError(f"options of bench do not go with {context.invoked_subcommand}; leave {few(given)} out")
         return CLEAN
-    from workbench.runs.bench import Plan, Timers, run_bench
-    from workbench.runs.bench_grid import boundaries as edges
-    from workbench.runs.bench_grid import caches, contenders, grid
+    from workbench.runs.bench import Timers, run_bench
+    from workbench.runs.bench_front import KS, plan_bench
     from workbench.runs.bench_saved import to_document
     from workbench.runs.bench_words import bench_sentence
 
     engines = _names(engine) or ["torch.topk"]
-    if boundaries and capacity is not None:
-        raise UsageError("--boundaries pads each row as little as ops allow; leave --capacity out")
-    if boundaries:
-        shapes = edges(_integers("--k", k, KS), lengths, _integers("--rows", rows, ()), _integers("--width", width, ()))
-    else:
-        shapes = grid(
-            _integers("--rows", rows, ROWS),
-            _integers("--width", width, WIDTHS),
-            _integers("--k", k, KS),
-            lengths,
-            capacity,
-        )
-    plan = _planned(
-        Plan(tuple(shapes), tuple(contenders(engines, _names(op), _names(release))), caches(l2)),
-        device,
-        samples,
-        warmups,
-        distribution,
-        seed,
-        dtype.value,
+    planned = plan_bench(
+        engines=engines,
+        ops=_names(op),
+        releases=_names(release),
+        rows=_integers("--rows", rows),
+        widths=_integers("--width", width),
+        ks=_integers("--k", k) or KS,
+        lengths=lengths,
+        capacity=capacity,
+        at_boundaries=boundaries,
+        distribution=distribution,
+        dtype=dtype.value,
+        seed=seed,
+        device=device,
+        l2=l2,
+        samples=samples,
+        warmups=warmups,
     )
+    plan = planned.plan
     file = None if output is None else _output(output, force)
     held: list[Bench] = []
 
@@ -162,9 +163,9 @@ def bench(
         with (
             opened_callables(_callables(engines)) as theirs,
             one_thread(),
-            progress(f"{counted(len(shapes), 'batch', 'batches')}", plan.cells) as done,
+            progress(f"{counted(len(plan.shapes), 'batch', 'batches')}", plan.cells) as done,
         ):
-            found = run_bench(plan, Timers({one.name: one for one in theirs}), on_cells=keep)
+            found = run_bench(plan, Timers({one.name: one for one in theirs}), about=planned.about, on_cells=keep)
     except BaseException as error:
         if file is not None and held and not isinstance(error, UsageError):  # such a one says what the file holds
             file.keep(held[0], now=True)
@@ -191,10 +192,10 @@ def bench(
     return FOUND if found.wrong else CLEAN
 
 
-def _integers(name: str, text: str | None, otherwise: Sequence[int]) -> list[int]:
-    """Integers with commas."""
+def _integers(name: str, text: str | None) -> list[int]:
+    """Integers with commas; none where nothing is given."""
     if text is None:
-        return list(otherwise)
+        return []
     if not _NUMBERS.fullmatch(text):
         raise UsageError(f"{name} {text!r} is no list of numbers; write it as in 1,16,64")
     return [int(part) for part in text.split(",")]
@@ -206,37 +207,6 @@ def _names(texts: Sequence[str] | None) -> list[str]:
     if "" in found:
         raise UsageError("a name is empty: leave out the comma that stands alone")
     return found
-
-
-def _planned(
-    plan: Plan,
-    device: str | None,
-    samples: int,
-    warmups: int,
-    distribution: str,
-    seed: int,
-    dtype: str,
-) -> Plan:
-    """The plan with everything else that was asked for, checked."""
-    from dataclasses import replace
-
-    import torch
-
-    from workbench.engines.timing import Sampling
-    from workbench.runs.bench import check_plan, device_of
-
-    if device is None:
-        device = device_of(torch.cuda.get_device_name()) if torch.cuda.is_available() else ""
-    made = replace(
-        plan,
-        device=device.lower(),
-        sampling=Sampling(samples, warmups),
-        distribution=distribution,
-        seed=seed,
-        dtype=dtype,
-    )
-    check_plan(made)
-    return made
 
 
 def _output(output: str, force: bool) -> BenchFile:

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 
-from workbench.engines.cuda.apart import APART, CALL_S
+from workbench.engines.cuda.apart import APART, CALL_S, can_hang
 from workbench.engines.cuda.device import unavailable
 from workbench.engines.cuda.launch import needs_of, prepare
 from workbench.engines.cuda.oplaunch import OpLaunch
-from workbench.engines.cuda.sources import can_hang, kernel_of, without_kernel
+from workbench.engines.cuda.sources import kernel_of, without_kernel
 from workbench.engines.launch import Answer, Launch, Times, row_stride
 from workbench.engines.timing import Sampling, sample
 from workbench.engines.worker.parcels import parcels_of

@@ -21,6 +21,7 @@ from workbench.paths.route_sglang_v2 import VECTOR
 from workbench.paths.routing import Route, route
 from workbench.words import listed
 
+SIZES = ("length", "width", "max_seq_len")  # fields that grow with the rows of a full call
 LONGEST = 2**31 - 1  # of an int32
 RESIDUES = VECTOR  # a start decides a route, if at all, by its place among so many cells
 DTYPES = {name: dtype for dtype, name in SCORE_DTYPES.items()}
@@ -142,3 +143,36 @@ def planned(asked: Asked) -> tuple[tuple[int, int], ...]:
 def with_threshold(asked: Asked, threshold: int) -> Asked:
     """The call once the plan has chosen."""
     return replace(asked, setup=replace(asked.setup or Setup(), static_threshold=threshold))
+
+
+def edges_of(asked: Asked, stride_of: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The row counts and the lengths at which an op changes where it sends full rows of a call, in order.
+
+    Each is the last number before a change, for some number of the other kind. Asked are calls as wide as their rows,
+    rounded up to ``stride_of``, with the length as max_seq_len; rows no longer than k are left aside.
+
+    Args:
+        asked: its call's k counts, rows and width are those that are looked for.
+
+    Raises:
+        UsageError: as for ``spans_of``.
+    """
+    k = asked.call.k or 1
+    rows, lengths = {1}, {k + 1}
+    seen: set[tuple[int, int]] = set()
+    row_edges, length_edges = set[int](), set[int]()
+    while points := {(one, length) for one in rows for length in lengths} - seen:
+        seen |= points
+        for one, length in points:
+            width = -(-length // stride_of) * stride_of
+            call = replace(asked.call, rows=one, width=width, stride=width, max_seq_len=length)
+            at = replace(asked, call=call)
+            taken = at.route(length)
+            found = [edge for reason in taken.reasons for edge in reason.edges]
+            if ALL_LENGTHS in taken.unknown:
+                found += [edge for threshold, cap in planned(at) for edge in (("length", threshold), ("rows", cap))]
+            row_edges |= {last for name, last in found if name == "rows" and last >= 1}
+            length_edges |= {last for name, last in found if name in SIZES and last > k}
+        rows |= {last + side for last in row_edges for side in (0, 1)}
+        lengths |= {last + side for last in length_edges for side in (0, 1)}
+    return tuple(sorted(row_edges)), tuple(sorted(length_edges))

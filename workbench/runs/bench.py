@@ -214,6 +214,7 @@ def run_bench(
     timers: Timers | None = None,
     *,
     torch_device: str | torch.device | None = None,
+    about: Mapping[str, str] | None = None,
     on_cells: Callable[[Bench], None] = lambda bench: None,
 ) -> Bench:
     """Measure every cell of a plan.
@@ -222,6 +223,7 @@ def run_bench(
 
     Args:
         timers: what times the contenders, closed at the end. torch_device: where; a GPU if there is one, else the CPU.
+        about: what is to be said of the run besides.
         on_cells: called with what is there after each shape, and once before the first.
 
     Raises:
@@ -232,9 +234,9 @@ def run_bench(
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     machine = measure_machine(device)
-    about = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")}
+    said = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"), **(about or {})}
     cells: list[BenchCell] = []
-    on_cells(Bench(plan, machine, (), about))
+    on_cells(Bench(plan, machine, (), said))
     with closing(timers or Timers()) as opened:
         for same in by_batch(plan.shapes):
             batch: _Batch | None = None
@@ -244,10 +246,10 @@ def run_bench(
                     made = [BenchCell(shape, l2, one, refused=(why,)) for l2 in plan.l2 for one in plan.contenders]
                 else:
                     batch = batch or _Batch(plan, shape, device)
-                    made = batch.cells(shape, opened, about)
+                    made = batch.cells(shape, opened, said)
                 cells += made
-                on_cells(Bench(plan, machine, tuple(cells), dict(about)))
-    return Bench(plan, machine, tuple(cells), about)
+                on_cells(Bench(plan, machine, tuple(cells), dict(said)))
+    return Bench(plan, machine, tuple(cells), said)
 
 
 def _impossible(shape: Shape, dtype: torch.dtype) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal, get_args
@@ -22,10 +22,7 @@ FULL, RAGGED, BOTH = "full", "ragged", "both"
 KIB = 1024
 LEAST_SHARE = 0.8  # of the longest row, how long a row of a ragged batch is at least
 
-# On each side of what decides a route in some op, release and device (paths/route_*.py, paths/plan.py): the row counts,
-# and the lengths, with both neighbours, since some conditions hold up to such a number and some from it on.
-ROW_EDGES = ((15, 16), (30, 31), (32, 33), (64, 65), (512, 513))
-LENGTH_EDGES = tuple(n * KIB for n in (8, 16, 24, 30, 32, 64, 96))
+USUAL_ROWS, USUAL_LENGTH = 1, 32 * KIB  # of a sweep whose ops do not ask for the one or the other
 STRIDE_OF = 32  # scores: every op takes rows that lie a multiple of 128 bytes apart
 
 
@@ -102,27 +99,53 @@ def grid(
     ]
 
 
-def boundaries(
-    ks: Sequence[int], kinds: str = FULL, rows: Sequence[int] = (), lengths: Sequence[int] = ()
-) -> list[Shape]:
-    """Batches on both sides of every number that decides a route: all row counts × all lengths.
+@dataclass(frozen=True)
+class Edges:
+    """Where routes change: the last number of rows, and the last length, before each change."""
 
-    Rows are padded to a multiple of 32 scores, which every op takes; max_seq_len is the length.
+    rows: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+
+def boundaries(
+    ks: Sequence[int],
+    edges: Mapping[int, Edges],
+    kinds: str = FULL,
+    rows: Sequence[int] = (),
+    lengths: Sequence[int] = (),
+) -> list[Shape]:
+    """Batches on both sides of every number that decides a route: all row counts × all lengths, for each k.
+
+    Lengths are taken with both neighbours. Rows are padded to a multiple of 32 scores, which every op takes;
+    max_seq_len is the length.
 
     Args:
-        rows, lengths: in place of the row counts, or of the lengths, where given.
+        edges: by k. rows, lengths: in place of the row counts, or of the lengths, where given.
+
+    Raises:
+        UsageError: nothing decides a route, and neither rows nor lengths are given; or as for ``grid``.
     """
-    edges = list(rows) or [side for pair in ROW_EDGES for side in pair]
-    near = list(lengths) or [edge + side for edge in LENGTH_EDGES for side in (-1, 0, 1)]
-    return [
-        Shape(one.rows, one.length, -(-one.length // STRIDE_OF) * STRIDE_OF, one.k, one.lengths, one.length)
-        for one in grid(edges, near, ks, kinds)
-    ]
+    found = []
+    for k in ks:
+        own = edges[k]
+        if not (own.rows or own.lengths or rows or lengths):
+            raise UsageError(f"at k {k} neither row count nor length decides a route; leave --boundaries out")
+        across = list(rows) or sorted({edge + side for edge in own.rows for side in (0, 1)}) or [USUAL_ROWS]
+        near = list(lengths) or sorted({edge + side for edge in own.lengths for side in (-1, 0, 1)}) or [USUAL_LENGTH]
+        for one in grid(across, near, (k,), kinds):
+            width = -(-one.length // STRIDE_OF) * STRIDE_OF
+            found.append(Shape(one.rows, one.length, width, k, one.lengths, one.length))
+    return found
 
 
-def contenders(engines: Sequence[str], ops: Sequence[str], releases: Sequence[str]) -> list[Contender]:
+def contenders(
+    engines: Sequence[str], ops: Sequence[str], releases: Sequence[str] | Mapping[str, Sequence[str]]
+) -> list[Contender]:
     """Who is timed: of each op and release of its package the engines that stand for ops, in the order of the engines;
     then the others.
+
+    Args:
+        releases: of every engine, or by engine.
 
     Raises:
         UsageError: no engine, one that is not known or given twice, an op or release that is missing or stands for
@@ -139,18 +162,22 @@ def contenders(engines: Sequence[str], ops: Sequence[str], releases: Sequence[st
     found: list[Contender] = []
     if routed and not ops:
         raise UsageError(f"{listed(routed)} {'needs' if len(routed) == 1 else 'need'} an op; give it (--op)")
-    if not routed and (ops or releases):
+    by_engine = releases if isinstance(releases, Mapping) else dict.fromkeys(routed or ("",), releases)
+    every = list(dict.fromkeys(release for of_engine in by_engine.values() for release in of_engine))
+    if not routed and (ops or every):
         raise UsageError("an op or a release is given, and no engine that runs one: model, cuda or vendor (--engine)")
     packages = {op: get_op(op).package for op in ops}
-    for release in releases:
+    for release in every:
         parse_wheel(release)
         if release.partition("==")[0] not in packages.values():
             raise UsageError(f"{release}: no op of its package is given; give one (--op)")
     for op, package in packages.items():
-        of_op = [release for release in releases if release.partition("==")[0] == package]
+        of_op = [release for release in every if release.partition("==")[0] == package]
         if not of_op:
             raise UsageError(f"no release of {package} is given for {op}; give one (--release {package}==VERSION)")
-        found += [Contender(engine, op, release) for release in dict.fromkeys(of_op) for engine in routed]
+        found += [
+            Contender(engine, op, release) for release in of_op for engine in routed if release in by_engine[engine]
+        ]
     others = [Contender(engine) for engine in engines if engine not in routed]
     return [*found, *sorted(others, key=lambda one: one.engine != TOPK)]
 

@@ -16,8 +16,8 @@ from workbench.capture.row import Call, Row
 from workbench.cli.main import app
 from workbench.engines import timers
 from workbench.engines.cuda import engine
-from workbench.engines.cuda.apart import Apart
-from workbench.engines.cuda.sources import can_hang, kernel_of
+from workbench.engines.cuda.apart import Apart, can_hang
+from workbench.engines.cuda.sources import kernel_of
 from workbench.engines.launch import Launch
 from workbench.engines.timers import CudaTimer, Taken
 from workbench.engines.timing import Sampling

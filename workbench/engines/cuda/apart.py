@@ -9,13 +9,21 @@ import torch
 
 from workbench.engines.base import SelectionFaultError, Task
 from workbench.engines.cuda.launch import reports_of
+from workbench.engines.cuda.sources import kernel_of, ranks_of
 from workbench.engines.worker.host import LOAD_S, Outcome, Worker, patience
 from workbench.engines.worker.parcels import parcel_of
 from workbench.engines.worker.wire import Message, Parcel
 from workbench.errors import UsageError
 from workbench.paths.selection import Selection
+from workbench.paths.spec import Path
 
 CALL_S = 20.0
+
+
+def can_hang(path: Path, variant: str) -> bool:
+    """Whether blocks of a variant's kernel wait for each other."""
+    kernel = kernel_of(path, variant)
+    return kernel is not None and (kernel.waits or ranks_of(path, variant) is not None)
 
 
 class Apart:

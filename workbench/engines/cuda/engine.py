@@ -8,10 +8,10 @@ import torch
 
 from workbench.capture.row import Row
 from workbench.engines.base import Task
-from workbench.engines.cuda.apart import APART
+from workbench.engines.cuda.apart import APART, can_hang
 from workbench.engines.cuda.device import unavailable
 from workbench.engines.cuda.launch import launch, needs_of
-from workbench.engines.cuda.sources import can_hang, kernel_of, without_kernel
+from workbench.engines.cuda.sources import kernel_of, without_kernel
 from workbench.paths.catalog import find_paths
 from workbench.paths.selection import Selection
 

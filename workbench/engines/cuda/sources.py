@@ -302,11 +302,6 @@ def ranks_of(path: Path, variant: str) -> Ranks | None:
     return None if buffer is None else buffer.ranks
 
 
-def can_hang(path: Path, variant: str) -> bool:
-    """Whether blocks of a variant's kernel wait for each other; UsageError if there is none."""
-    return _kernel(path, variant).waits or ranks_of(path, variant) is not None
-
-
 def report_ints_of(path: Path, variant: str) -> int:
     """How long the report of one row is."""
     ranks = ranks_of(path, variant)
