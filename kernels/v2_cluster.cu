@@ -31,7 +31,8 @@ __device__ __forceinline__ bool foreseen(const Part& part, const Bounds& bounds,
   int own = 0;
   if (threadIdx.x == 0) shared.ties = 0;
   __syncthreads();
-  part.each_from<LOAD, 1>(0, [&](int, float score) { own += score >= bounds.from && !(score >= bounds.to); });
+  // One score at a time: wider loads spill registers.
+  part.each_from<1, 1>(0, [&](int, float score) { own += score >= bounds.from && !(score >= bounds.to); });
   atomicAdd(&shared.ties, own);
   __syncthreads();
   const int told = rank == LEADER ? shared.ties : lesser(shared.ties, RANK_ROOM);
