@@ -29,6 +29,22 @@ def test_bins_members_and_above_are_those_of_the_keys(bits: int, values: list[fl
         assert torch.equal(row.above(bin_, bits), torch.nonzero(keys > bin_).flatten())
 
 
+@pytest.mark.parametrize("bits", [8, 11, 12, 16])
+@given(values=ROWS, data=st.data())
+def test_one_sum_tells_the_threshold_under_every_key(bits: int, values: list[float], data: st.DataObject) -> None:
+    half = half_histogram(torch.tensor(values, dtype=torch.float32))
+    k = data.draw(st.integers(1, len(values)))
+    assert half.threshold(bits, k) == locate(half.bins(bits), k)
+
+
+@given(values=ROWS, data=st.data())
+def test_at_or_above_is_a_bin_and_all_higher_ones(values: list[float], data: st.DataObject) -> None:
+    scores = torch.tensor(values, dtype=torch.float32)
+    half, keys = half_histogram(scores), coarse_keys(scores, 12)
+    bin_ = data.draw(st.sampled_from([*keys.unique().tolist(), 0, 4095]))
+    assert torch.equal(half.at_or_above(bin_, 12), torch.nonzero(keys >= bin_).flatten())
+
+
 @given(values=ROWS, data=st.data())
 def test_the_threshold_bin_holds_the_kth_largest(values: list[float], data: st.DataObject) -> None:
     scores = torch.tensor(values, dtype=torch.float32)

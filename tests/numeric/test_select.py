@@ -10,6 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.numeric import select
+from workbench.numeric.histogram import half_histogram
 from workbench.numeric.select import difference, exact_topk
 
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, 1.0, 2.0, -1.0]
@@ -25,6 +27,19 @@ def sort_key(value: float) -> float:
 def test_best_first_ties_to_the_smaller_index(dtype: torch.dtype, values: list[float], k: int) -> None:
     expected = sorted(range(len(values)), key=lambda index: (-sort_key(values[index]), index))[:k]
     assert exact_topk(torch.tensor(values, dtype=dtype), k).tolist() == expected
+
+
+MORE = [*SPECIAL, -math.nan, 65519.0, 65520.0, -65520.0, 1e-9, -1e-9, 3e38, 1.0001, 1.0002]
+
+
+@given(values=st.lists(st.sampled_from(MORE), min_size=1, max_size=12), k=st.integers(1, 14))
+def test_a_histogram_changes_nothing(values: list[float], k: int) -> None:
+    """Long rows are cut by their fp16 keys first, which see neither all ties nor all differences."""
+    scores = torch.tensor(values).repeat(2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(select, "LONG", 1)
+        found = exact_topk(scores, k, half_histogram(scores))
+    assert found.tolist() == exact_topk(scores, k).tolist()
 
 
 def test_nan_with_its_sign_set_is_still_the_best() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
-from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram, locate
+from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram
 from workbench.numeric.keys import value_keys
 from workbench.paths.lengths import Window
 from workbench.paths.spec import Buffer
@@ -155,7 +155,7 @@ class RowProfile:
     def threshold(self, bits: int) -> Threshold:
         """The threshold bin under a coarse key of ``bits`` bits."""
         if bits not in self._thresholds:
-            self._thresholds[bits] = locate(self.half.bins(bits), self.k)
+            self._thresholds[bits] = self.half.threshold(bits, self.k)
         return self._thresholds[bits]
 
     def cut(self, bits: int) -> Cut:

@@ -8,6 +8,7 @@ import torch
 
 from workbench.capture.row import Row
 from workbench.errors import CaptureError
+from workbench.numeric.histogram import HalfHistogram
 from workbench.numeric.select import exact_topk
 from workbench.paths.selection import Selection
 
@@ -36,17 +37,17 @@ def winners_wanted(row: Row, k: int | None = None) -> int:
     return int(wanted)
 
 
-def reference(row: Row, k: int | None = None) -> Selection:
+def reference(row: Row, k: int | None = None, half: HalfHistogram | None = None) -> Selection:
     """The exact selection: k best, best first, ties to the smaller index, -1 past the row's length.
 
     NaN ranks above +inf whatever its sign, as in ``torch.topk``; -0.0 equals +0.0.
 
     Args:
         row: any dtype, on any device; the answer is on the same device.
-        k: winners wanted; the call's by default.
+        k: winners wanted; the call's by default. half: of the valid scores, as ``exact_topk`` takes it.
     """
     wanted = winners_wanted(row, k)
-    best = exact_topk(row.valid, wanted)
+    best = exact_topk(row.valid, wanted, half)
     out = torch.full((wanted,), -1, dtype=torch.int32, device=best.device)
     out[: best.numel()] = best.to(torch.int32)
     return Selection(out)

@@ -19,7 +19,7 @@ from workbench.capture import Capture, Row, open_capture
 from workbench.capture.row import digest_of, raw_bytes
 from workbench.capture.values import shown
 from workbench.errors import CaptureError, WorkbenchError
-from workbench.paths.catalog import find_paths
+from workbench.paths.catalog import PATHS, find_paths
 from workbench.paths.transforms.recorded import recorded_positions
 from workbench.runs.case import Case
 from workbench.runs.inspect import census_of
@@ -30,6 +30,7 @@ CHANGED = "the file was changed since the audit was planned; audit it anew, into
 OPEN = 4  # captures that a worker keeps open
 _STRINGS = ("op", "release", "device")
 _OF_CALL = ("model", "request", "layer", "step", "rank")
+_NOWHERE = dict.fromkeys((path.name for path in PATHS), False)
 _OF_RISK = ("threshold_bin", "above", "population", "need", "capacity", "p_clean", "expected_missing")
 
 
@@ -110,7 +111,8 @@ class Worker:
         row = capture.read(number, padding=False)
         case = Case(row)
         about = {"file": file, **_about(row, case)}
-        found = [_census_line(risk, case) for risk in census_of(case, self._paths)]
+        reached = _reached(case)
+        found = [_census_line(risk, reached.get(risk.path)) for risk in census_of(case, self._paths)]
         if row.indices is not None:
             found.append(_recorded_line(row, case))
         lines.add(about, found)
@@ -143,19 +145,21 @@ def _about(row: Row, case: Case) -> dict[str, Any]:
     }
 
 
-def _reached(path: str, case: Case) -> bool | None:
-    """Whether the op sends the row to a path; ``None`` where it may."""
+def _reached(case: Case) -> dict[str, bool]:
+    """Whether the op sends the row to a path, by the path's name, where that is known."""
     if case.route is not None and (case.route.path is not None or case.route.refused):
-        return case.route.path == path
-    return None if case.reaches is None or path in case.reaches else False
+        return {**_NOWHERE, case.route.path: True} if case.route.path is not None else _NOWHERE
+    if case.reaches is None:
+        return {}
+    return {name: False for name in _NOWHERE if name not in case.reaches}
 
 
-def _census_line(risk: Risk, case: Case) -> dict[str, Any]:
+def _census_line(risk: Risk, reached: bool | None) -> dict[str, Any]:
     return {
         "engine": CENSUS,
         "path": risk.path,
         "variant": risk.variant,
-        "reached": _reached(risk.path, case),
+        "reached": reached,
         "refused": "; ".join(risk.refused) or None,
         "risk": risk.level,
         **{name: getattr(risk, name) for name in _OF_RISK},

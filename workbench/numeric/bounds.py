@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ Rule = Literal["midpoint", "rounded", "stepped"]
 SMALLEST = float(np.nextafter(np.float32(0), np.float32(1)))
 
 
+@lru_cache(maxsize=1 << 14)
 def coarse_bin_lower_bound(bin_: int, bits: int, rule: Rule = "rounded") -> float:
     """The float32 score from which on scores are taken to lie in ``bin_`` or above.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -48,6 +49,25 @@ class HalfHistogram:
     def bins(self, bits: int) -> torch.Tensor:
         """Populations of the 2^bits coarse bins, int64, ascending by score."""
         return self.counts.view(1 << bits, -1).sum(1)
+
+    @cached_property
+    def _up_to(self) -> torch.Tensor:
+        """How many scores lie up to each fp16 key, int64 [65536]."""
+        return self.counts.cumsum(0)
+
+    def threshold(self, bits: int, k: int) -> Threshold:
+        """As ``locate`` of ``bins(bits)``, for 1 <= k <= n, without summing them."""
+        total, width = self.scores.numel(), 1 << (16 - bits)
+        # The fp16 key of the k-th largest score; its top bits are its bin under any coarse key.
+        bin_ = int(torch.searchsorted(self._up_to, total - k, right=True)) >> (16 - bits)
+        below = int(self._up_to[bin_ * width - 1]) if bin_ else 0
+        reached = int(self._up_to[(bin_ + 1) * width - 1])
+        above = total - reached
+        return Threshold(bin_, above, reached - below, k - above)
+
+    def at_or_above(self, bin_: int, bits: int) -> torch.Tensor:
+        """Indices of the scores in one coarse bin and in all above it, int64, ascending."""
+        return self._with_keys(bin_ << (16 - bits), HALF_BINS - 1)
 
     def members(self, bin_: int, bits: int) -> torch.Tensor:
         """Indices of the scores in one coarse bin, int64, ascending."""

@@ -6,19 +6,31 @@ from dataclasses import dataclass
 
 import torch
 
+from workbench.numeric.histogram import HalfHistogram
 from workbench.numeric.keys import value_keys
 
+LONG = 8192  # scores from which a pass by the histogram saves more than it costs
+KEY16, ZERO = 16, 0x8000  # bits of the fp16 key, and the key of +0.0
 
-def exact_topk(scores: torch.Tensor, k: int) -> torch.Tensor:
+
+def exact_topk(scores: torch.Tensor, k: int, half: HalfHistogram | None = None) -> torch.Tensor:
     """Indices of the k best scores, best first, ties to the smaller index.
 
     Args:
         scores: [n], float32, bfloat16 or float16, on any device.
-        k: at least 1.
+        k: at least 1. half: the histogram of the scores, where the caller has it; long rows are then cut by it first.
 
     Returns:
         int64 [min(k, n)] on the device of ``scores``. NaN ranks above +inf whatever its sign; -0.0 equals +0.0.
     """
+    if half is None or scores.numel() < max(LONG, k):
+        return _exact(scores, k)
+    bin_ = half.threshold(KEY16, k).bin
+    best = half.at_or_above(bin_ - (bin_ == ZERO), KEY16)  # both zeros are one value, in two bins
+    return best[_exact(scores[best], k)]
+
+
+def _exact(scores: torch.Tensor, k: int) -> torch.Tensor:
     keys = value_keys(scores)
     k = min(k, keys.numel())
     if k == 0:
@@ -52,18 +64,17 @@ def difference(scores: torch.Tensor, exact: torch.Tensor, selected: torch.Tensor
     Args:
         scores: [n]. exact, selected: int64 indices into it, each without repeats.
     """
-    keys = value_keys(scores)
-    return Difference(
-        lost=_surplus(keys, exact, selected),
-        kept=_surplus(keys, selected, exact),
-    )
+    only, spare = exact[~torch.isin(exact, selected)], selected[~torch.isin(selected, exact)]
+    return Difference(lost=_surplus(scores, only, spare), kept=_surplus(scores, spare, only))
 
 
-def _surplus(keys: torch.Tensor, mine: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Members of ``mine`` whose values ``other`` holds too few of, best first."""
-    only = mine[~torch.isin(mine, other)]
-    spare = other[~torch.isin(other, mine)]  # each of these stands in for one equal value of ``only``
-    values, inverse = torch.unique(torch.cat([keys[only], keys[spare]]), return_inverse=True)
+def _surplus(scores: torch.Tensor, only: torch.Tensor, spare: torch.Tensor) -> torch.Tensor:
+    """Members of ``only`` whose values ``spare`` holds too few of, best first.
+
+    Each of ``spare`` stands in for one equal value of ``only``; no index is in both.
+    """
+    keys = value_keys(scores[torch.cat([only, spare])])
+    values, inverse = torch.unique(keys, return_inverse=True)
     covered = torch.bincount(inverse[only.numel() :], minlength=values.numel())
     # Rank each of ``only`` among its equals, smaller index first: the first ``covered`` are stood in for.
     order = torch.argsort(only)
@@ -73,4 +84,4 @@ def _surplus(keys: torch.Tensor, mine: torch.Tensor, other: torch.Tensor) -> tor
     rank = torch.arange(groups.numel(), device=groups.device) - starts[groups]
     surplus = only[order][rank >= covered[groups]]
     surplus = surplus.sort().values
-    return surplus[torch.sort(keys[surplus], descending=True, stable=True).indices]
+    return surplus[torch.sort(value_keys(scores[surplus]), descending=True, stable=True).indices]

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import torch
 
-from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram, locate
+from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram
 from workbench.paths.spec import Path, Variant
 
 MINUS_INF_BIN = 63  # of 12 bits: -inf and everything that rounds to it
@@ -74,7 +74,7 @@ class Counts:
 
     def threshold(self, bits: int) -> Threshold:
         """The threshold bin of so many fp16 bits; float32 rows only."""
-        return locate(self._half.bins(bits), self.k)
+        return self._half.threshold(bits, self.k)
 
 
 def finding(path: Path, variant: Variant, row: Counted) -> Finding | None:

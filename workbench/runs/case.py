@@ -75,7 +75,7 @@ class Case:
     @cached_property
     def exact(self) -> Selection:
         """The reference's selection."""
-        return reference(self.row, self.k)
+        return reference(self.row, self.k, self.profile.half if self.profile.countable else None)
 
     @cached_property
     def profile(self) -> RowProfile:
