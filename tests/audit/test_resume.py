@@ -311,6 +311,7 @@ def test_files_that_changed_vanished_or_grew_are_told(tmp_path: Path) -> None:
     assert "changed since the audit was planned" in manifest["rank0/step0.safetensors"]["error"]
     assert "no such file" in manifest["rank1/step1.safetensors"]["error"]
     assert (found.failed_files, found.failed_rows, found.rows) == (4, 10, 15)
+    assert found.appeared == ("rank0/step1.safetensors",)
     assert sum(line["error"] is not None for line in records(out).to_pylist()) == 10
 
 

@@ -41,7 +41,8 @@ class Audited:
         rows: with a line. failed_rows: of them, those that could not be read or judged. judged_rows: those that have a
             verdict, a risk or a finding at all. found_rows: those that tell of a loss, a risk or a harm, on the path
             that they take or, where that is not known, on any that they may.
-        lines: of the records.
+        lines: of the records. appeared: files that are there now and were not when the audit was planned; nothing here
+            is of them.
     """
 
     out: str
@@ -53,6 +54,7 @@ class Audited:
     judged_rows: int
     found_rows: int
     lines: int
+    appeared: tuple[str, ...] = ()
 
 
 def audit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class File:
 
     Attributes:
         file: below the audited folder. size: bytes, ``None`` where it could not be seen. stamp: as ``Capture.stamp``.
-        rows: how many. widest: cells of its longest row. lines: of the records, at most, for each row.
+        rows: how many. longest: valid scores of the longest one. lines: of the records, at most, for each row.
         spans: (first row, rows, bytes of valid scores) of each unit. error: why it cannot be opened.
     """
 
@@ -38,7 +38,7 @@ class File:
     size: int | None
     stamp: str = ""
     rows: int = 0
-    widest: int = 0
+    longest: int = 0
     lines: int = 0
     spans: tuple[tuple[int, int, int], ...] = ()
     error: str = ""
@@ -84,6 +84,11 @@ class AuditPlan:
                 lines += count * file.lines
                 number += 1
         return [*found, range(begin, number)] if number > begin else found
+
+    @property
+    def longest(self) -> int:
+        """Valid scores of the longest row."""
+        return max((file.longest for file in self.files), default=0)
 
     @property
     def units(self) -> int:
@@ -145,14 +150,16 @@ def _file(name: str, asked: Asked, lines: int, whole: bool = False) -> File:
         with open_capture(path, **asked.opening) as capture:
             if whole and (broken := [line for line in capture.info.left if "cannot be read" in line]):
                 return File(name, None, error=broken[0])
+            cells = _cells(capture)
+            size = max(_SIZES[name] for name in capture.info.dtype.split(", "))
             return File(
                 name,
                 capture.info.size_bytes,
                 capture.stamp,
                 len(capture),
-                int(capture.store.widths().max()),
+                int(cells.max()),
                 lines + capture.info.recorded,
-                tuple(_spans(capture, asked.unit_bytes, max(1, UNIT_LINES // (lines + 1)))),
+                tuple(_spans(cells * size, asked.unit_bytes, max(1, UNIT_LINES // (lines + 1)))),
             )
     except CaptureError as error:
         return File(name, _size(path), error=error.reason)
@@ -165,19 +172,28 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _spans(capture: Capture, most_bytes: int, most_rows: int) -> Iterator[tuple[int, int, int]]:
-    """Runs of rows that hold at most so many bytes of valid scores, and at most so many rows; or one row."""
+def _cells(capture: Capture) -> torch.Tensor:
+    """How many valid scores each row has, int64 [rows]."""
     store = capture.store
-    room = store.widths() - store.starts()
-    cells = torch.minimum(store.lengths.to(torch.int64).clamp(min=0), room)
-    total = torch.cat([torch.zeros(1, dtype=torch.int64), cells.cumsum(0)])
-    total *= max(_SIZES[name] for name in capture.info.dtype.split(", "))
-    first, rows = 0, len(capture)
+    return torch.minimum(store.lengths.to(torch.int64).clamp(min=0), store.widths() - store.starts())
+
+
+def _spans(sizes: torch.Tensor, most_bytes: int, most_rows: int) -> Iterator[tuple[int, int, int]]:
+    """Runs of rows of so many bytes each that hold at most ``most_bytes``, and at most so many rows; or one row."""
+    total = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+    first, rows = 0, sizes.numel()
     while first < rows:
         fits = int(torch.searchsorted(total, total[first] + most_bytes, right=True)) - 1
         last = min(max(first + 1, fits), first + most_rows, rows)
         yield first, last - first, int(total[last] - total[first])
         first = last
+
+
+def appeared(known: Collection[str], asked: Asked) -> tuple[str, ...]:
+    """What there is to open now that is not known, by printable names; no file is looked into."""
+    found = (one for one in walk(asked.folder, asked.inputs) if shown(one.file) not in known)
+    names = (shown(file) for one in found for file in (one.loose or (one.file,)))
+    return tuple(dict.fromkeys(name for name in names if name not in known))
 
 
 def dumped(plan: AuditPlan) -> str:

@@ -8,10 +8,12 @@ from typing import Any
 
 from workbench.audit.asked import Asked, located
 from workbench.audit.executors.base import Executor, Lost
+from workbench.audit.executors.front import make_executor
 from workbench.audit.front import Audited, Progress
+from workbench.audit.limits import workers_within
 from workbench.audit.lines import Lines
-from workbench.audit.plan import AuditPlan, Job, make_plan
-from workbench.audit.store import Store, read_audit
+from workbench.audit.plan import AuditPlan, Job, appeared, make_plan
+from workbench.audit.store import Store, read_audit, read_manifest
 from workbench.audit.work import AuditTask, Done
 from workbench.capture.values import parse_size, shown
 from workbench.paths.catalog import find_paths
@@ -37,13 +39,18 @@ def run_audit(
     """As ``audit``; ``asked`` holds the fields of ``Asked`` that are arguments of its own."""
     folder, inputs = located(what)
     request = checked(Asked(folder, inputs, **asked, unit_bytes=parse_size("unit_bytes", unit_bytes)))
+    memory = None if max_memory is None else parse_size("max_memory", max_memory)
+    how = make_executor(executor, workers, address) if isinstance(executor, str) else executor  # starts nothing yet
     with Store(out, request) as store:
         if not store.finished:
-            plan = _planned(store, request, progress)
-            with _made(executor, workers, address) as how:
+            plan = store.plan or _planned(store, request, progress)
+            if memory is not None:
+                fitting = workers_within(memory, plan.longest, how.workers, how.name == "serial")
+                how = make_executor(executor, fitting, address) if isinstance(executor, str) else how
+            with how:
                 _work(store, plan, AuditTask(request), how, progress)
             store.finish()
-        return _audited(store)
+        return _audited(store, request)
 
 
 def checked(asked: Asked) -> Asked:
@@ -63,19 +70,10 @@ def checked(asked: Asked) -> Asked:
     return asked
 
 
-def _made(executor: str | Executor, workers: int | None, address: str | None) -> Executor:
-    if not isinstance(executor, str):
-        return executor
-    from workbench.audit.executors.front import make_executor
-
-    return make_executor(executor, workers=workers, address=address)
-
-
 def _planned(store: Store, asked: Asked, progress: Told) -> AuditPlan:
-    if store.plan is None:
-        store.set_plan(make_plan(asked, lambda files: progress(Progress(files))))
-    assert store.plan is not None
-    return store.plan
+    plan = make_plan(asked, lambda files: progress(Progress(files)))
+    store.set_plan(plan)
+    return plan
 
 
 def _work(store: Store, plan: AuditPlan, task: AuditTask, executor: Executor, progress: Told) -> None:
@@ -107,6 +105,7 @@ def _given_up(job: Job, reason: str) -> Done:
     return Done(job.number, lines.dumped(), unit.count, unit.bytes, unit.count)
 
 
-def _audited(store: Store) -> Audited:
+def _audited(store: Store, asked: Asked) -> Audited:
     found = read_audit(store.folder)["found"]
-    return Audited(out=store.name, resumed=store.resumed, **found)
+    known = {line["file"] for line in read_manifest(store.folder)}
+    return Audited(out=store.name, resumed=store.resumed, appeared=appeared(known, asked), **found)

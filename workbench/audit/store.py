@@ -341,6 +341,21 @@ def read_audit(folder: Path) -> dict[str, Any]:
     return content
 
 
+def read_manifest(folder: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a finished audit's manifest.
+
+    Raises:
+        UsageError: it is not there, or is none.
+    """
+    path = folder / MANIFEST
+    try:
+        with path.open(encoding="ascii") as lines:
+            for line in lines:
+                yield dict(json.loads(line))
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{shown(path)}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 

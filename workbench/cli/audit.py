@@ -14,6 +14,7 @@ from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, NOTHING_JUDGED, c
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT32, Json, Naming, integer, spread
 from workbench.cli.tables import console, counted, say
+from workbench.words import few
 
 if TYPE_CHECKING:
     from workbench.audit.front import Audited, Progress
@@ -85,6 +86,11 @@ def audit(
             address=address,
             max_memory=max_memory,
             progress=shown,
+        )
+    if found.appeared:
+        complain(
+            f"{counted(len(found.appeared), 'file')} appeared since the audit was planned ({few(found.appeared)}); "
+            "audit them into another folder"
         )
     if json:
         print_json({"command": "audit", "sentence": sentence(found), "audited": found})
