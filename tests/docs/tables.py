@@ -16,6 +16,7 @@ import workbench as wb
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
 from workbench.analysis.walks import walked_missing
+from workbench.audit.schema import COLUMNS
 from workbench.capture.format import (
     CALL_FIELDS,
     MAPPING_TENSORS,
@@ -56,6 +57,11 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def tensors() -> str:
     """Tensors of the capture format that hold rows."""
     return _tensors(TENSORS)
+
+
+def audit_columns() -> str:
+    """Columns of an audit's records."""
+    return _table(["column", "type", "says"], [(f"`{one.name}`", one.type, one.about) for one in COLUMNS])
 
 
 def mappings() -> str:
@@ -455,6 +461,7 @@ def _cell(cell: wb.Cell) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "vendor-ops": vendor_ops,
     "adapters": adapters,
+    "audit-columns": audit_columns,
     "tensors": tensors,
     "tokens": tokens,
     "mappings": mappings,

@@ -1,0 +1,151 @@
+"""``workbench audit``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from tests.audit.making import content, dump
+
+Cli = Callable[..., Result]
+CliJson = Callable[..., tuple[int, Any]]
+HERE = ("--executor", "serial")
+
+
+@pytest.fixture
+def healthy(captures: Path, tmp_path: Path) -> Path:
+    """A folder whose rows lose nothing on the path that they take."""
+    folder = tmp_path / "healthy"
+    folder.mkdir()
+    (folder / "a.safetensors").write_bytes((captures / "healthy.safetensors").read_bytes())
+    return folder
+
+
+def test_exit_code_is_0_where_nothing_is_lost(cli: Cli, healthy: Path, tmp_path: Path) -> None:
+    result = cli("audit", healthy, "-o", tmp_path / "out", *HERE)
+    assert result.exit_code == 0, result.stderr
+    assert "2 rows in 1 file" in result.stdout
+    assert "no row tells of a loss" in result.stdout
+
+
+def test_exit_code_is_1_where_a_row_may_lose(cli: Cli, captures: Path, tmp_path: Path) -> None:
+    result = cli(
+        "audit", captures / "broken.safetensors", captures / "healthy.safetensors", "-o", tmp_path / "o", *HERE
+    )
+    assert result.exit_code == 1
+    assert "1 of the rows tell" in result.stdout
+
+
+def test_a_broken_file_is_told_by_exit_code_2_and_ends_nothing(cli_json: CliJson, cli: Cli, healthy: Path) -> None:
+    (healthy / "b.safetensors").write_text("damaged")
+    code, document = cli_json("audit", healthy, "-o", healthy.parent / "out", *HERE)
+    assert code == 2
+    assert (document["audited"]["files"], document["audited"]["failed_files"], document["audited"]["rows"]) == (2, 1, 2)
+    again = cli("audit", healthy, "-o", healthy.parent / "out", *HERE)
+    assert again.exit_code == 2
+    assert "the manifest says why" in again.stderr
+
+
+def test_json_is_what_python_returns(cli_json: CliJson, captures: Path, tmp_path: Path) -> None:
+    code, document = cli_json("audit", captures / "mixed.safetensors", "-o", tmp_path / "out", *HERE)
+    assert code == 1
+    assert document["command"] == "audit"
+    assert document["audited"]["found_rows"] == 1
+    assert document["audited"]["resumed"] is False
+
+
+def test_files_that_appeared_are_told(cli: Cli, healthy: Path, tmp_path: Path) -> None:
+    cli("audit", healthy, "-o", tmp_path / "out", *HERE)
+    (healthy / "new.safetensors").write_text("")
+    again = cli("audit", healthy, "-o", tmp_path / "out", *HERE)
+    assert again.exit_code == 0
+    assert "1 file appeared since the audit was planned (new.safetensors)" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere", "-o", "out"), "nowhere: there is no such file or folder"),
+        (("{}", "-o", "out", "--executor", "cloud"), "there is no executor 'cloud'"),
+        (("{}", "-o", "out", "--op", "none"), "unknown op 'none'"),
+        (("{}", "-o", "out", "--paths", "none"), "no path matches"),
+        (("{}", "-o", "out", "--max-memory", "much"), "max_memory is 'much'"),
+        (("{}", "-o", "out", "--workers", "0"), "--workers"),
+        (("{}", "-o", "out", "--address", "a:1"), "an address is for the executor ray"),
+        (("{}", "-o", "none/out"), "none/out: cannot be written: No such file or directory"),
+        (("{}",), "--out"),
+        (("-o", "out"), "DIR"),
+        ((), "DIR"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line_and_nothing_is_made(
+    cli: Cli, healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli("audit", *(argument.format(healthy) for argument in arguments))
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_little_memory_is_told_with_how_much_is_needed(cli: Cli, healthy: Path, tmp_path: Path) -> None:
+    result = cli("audit", healthy, "-o", tmp_path / "out", "--max-memory", "100MiB")
+    assert result.exit_code == 2
+    assert "max_memory is 100 MiB; one worker and rows of 20000 scores need 1029 MiB" in result.stderr
+
+
+def test_help_teaches_with_examples(cli: Cli) -> None:
+    result = cli("audit", "--help")
+    assert "Usage: workbench audit [OPTIONS]" in result.stdout
+    assert "workbench audit dumps/ -o audited" in result.stdout
+
+
+def test_processes_give_the_same_bytes_as_one(captures: Path, cli: Cli, tmp_path: Path) -> None:
+    """With the defaults of the command, and with how much it may take."""
+    folder = dump(tmp_path / "dump", 4)
+    for out, how in (("a", HERE), ("b", ("--workers", 2)), ("c", ("--max-memory", "1500MiB", "--workers", 3))):
+        assert cli("audit", folder, "-o", tmp_path / out, *how).exit_code in (0, 1)
+    assert content(tmp_path / "a") == content(tmp_path / "b") == content(tmp_path / "c")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_by_a_signal_it_goes_on(cli: Cli, tmp_path: Path, stop: signal.Signals) -> None:
+    folder = dump(tmp_path / "dump", 8, count=250, length=500)
+    command = [sys.executable, "-m", "workbench", "audit", str(folder), "-o", str(tmp_path / "out"), "--workers", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "out").glob("unfinished/*.frames")) and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(stop)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == (130 if stop is signal.SIGINT else -stop)
+    if stop is signal.SIGINT:
+        assert "the same command goes on from there" in said
+        assert "Traceback" not in said
+    assert not _children_of(command)
+    assert cli("audit", folder, "-o", tmp_path / "out", *HERE).exit_code in (0, 1)
+    assert cli("audit", folder, "-o", tmp_path / "clean", *HERE).exit_code in (0, 1)
+    assert content(tmp_path / "out") == content(tmp_path / "clean")
+
+
+def _children_of(command: list[str]) -> list[str]:
+    """Processes that still run the command."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.fsencode(command[-3]) in (process / "cmdline").read_bytes():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
