@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -71,43 +71,36 @@ class Counted:
 def count(tables: Iterable[pa.Table], paths: str = "*") -> Iterator[Counted]:
     """Tallies of records in their order, for each run of lines of one file; rows are never parted between tables."""
     for table in tables:
-        judged = pc.or_(
-            pc.or_(pc.is_valid(table["verdict"]), pc.is_valid(table["risk"])), pc.is_valid(table["finding"])
-        )
-        tells = table.append_column("tells", telling(table, paths)).append_column("judged", judged)
-        # Lines stand in the order of files and rows, so that groups do too.
-        grouped = tells.group_by(["file", "row"], use_threads=False).aggregate(
-            [
-                ("tells", "any"),
-                ("judged", "any"),
-                ("error", "first"),
-                ("scores", "first"),
-                ("selection", "last"),
-                ("row", "count"),
-            ]
-        )
-        yield from _by_file(grouped)
-
-
-def _by_file(grouped: pa.Table) -> Iterator[Counted]:
-    files = grouped["file"].to_pylist()
-    begin = 0
-    for at in range(1, len(files) + 1):
-        if at < len(files) and files[at] == files[begin]:
+        if not table.num_rows:
             continue
-        yield _counted(files[begin], grouped.slice(begin, at - begin).to_pydict())
-        begin = at
+        verdict, risk, finding = (pc.is_valid(table[name]) for name in ("verdict", "risk", "finding"))
+        judged, tells = pc.or_(pc.or_(verdict, risk), finding), telling(table, paths)
+        rows, files = _begins(table, ("file", "row")), _begins(table, ("file",))
+        ends = np.append(rows[1:], table.num_rows)
+        first = table.take(rows)
+        selections = table["selection"].take(ends - 1)  # a recorded selection's line is the last of its row
+        any_judged, any_tells = (np.logical_or.reduceat(one.to_numpy(), rows) for one in (judged, tells))
+        for begin, end in zip(files, np.append(files[1:], table.num_rows), strict=True):
+            of = slice(*np.searchsorted(rows, (begin, end)))
+            own = first.slice(of.start, of.stop - of.start)
+            errors = own["error"].drop_null()
+            pairs = zip(own["scores"].to_pylist(), selections[of].to_pylist(), strict=True)
+            tally = Tally(
+                rows=own.num_rows,
+                failed=len(errors),
+                judged=int(any_judged[of].sum()),
+                found=int(any_tells[of].sum()),
+                lines=int(end - begin),
+                error=errors[0].as_py() if len(errors) else None,
+            )
+            yield Counted(own["file"][0].as_py(), tally, "".join(f"{one} {other}\n" for one, other in pairs))
 
 
-def _counted(file: str, found: dict[str, list[Any]]) -> Counted:
-    errors = [error for error in found["error_first"] if error is not None]
-    tally = Tally(
-        rows=len(found["row"]),
-        failed=len(errors),
-        judged=sum(map(bool, found["judged_any"])),
-        found=sum(map(bool, found["tells_any"])),
-        lines=sum(found["row_count"]),
-        error=errors[0] if errors else None,
-    )
-    pairs = zip(found["scores_first"], found["selection_last"], strict=True)
-    return Counted(file, tally, "".join(f"{scores} {selection}\n" for scores, selection in pairs))
+def _begins(table: pa.Table, names: tuple[str, ...]) -> np.ndarray:
+    """Where the values of some columns differ from those of the line before: int64, the first line among them."""
+    differs = np.zeros(table.num_rows, dtype=bool)
+    differs[0] = True
+    for name in names:
+        column = table[name].combine_chunks()
+        differs[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(differs)
