@@ -65,7 +65,7 @@ class Lines:
         sink = pa.BufferOutputStream()
         for batches, schema in zip(self._batches, _schemas(), strict=True):
             table = pa.Table.from_batches(batches, schema).combine_chunks()
-            with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
                 writer.write_table(table)
         found: bytes = sink.getvalue().to_pybytes()
         return found

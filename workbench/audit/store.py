@@ -214,7 +214,9 @@ class Store:
             OSError: of the disk; all units that were kept before are still.
         """
         at = self._part_of[done.number]
-        self._journals.setdefault(at, Journal(self._frames(at))).add(done.number, done.payload)
+        if at not in self._journals:
+            self._journals[at] = Journal(self._frames(at))
+        self._journals[at].add(done.number, done.payload)
         self._write_if_done(at)
 
     def _write_if_done(self, at: int) -> None:
