@@ -11,7 +11,11 @@ import pytest
 import torch
 
 from tests.audit.making import audited, content, dump, records, rows
+from workbench.audit.asked import Asked, located
+from workbench.audit.lines import joined
+from workbench.audit.plan import make_plan
 from workbench.audit.schema import COLUMNS, arrow_schema
+from workbench.audit.work import Worker
 from workbench.capture import Call, Row, open_capture, write_capture
 from workbench.errors import UsageError
 from workbench.paths.catalog import PATHS, find_paths
@@ -189,3 +193,17 @@ def test_padding_is_not_read_and_does_not_count(tmp_path: Path) -> None:
     for line in records(tmp_path / "out").to_pylist():
         assert (line["nan"], line["width"], line["length"]) == (0, 10_000, 1000)
         assert line["scores"] == padded[line["row"]].digest
+
+
+def test_rows_that_are_moved_together_get_the_same_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are to another device; here to this one again."""
+    folder = dump(tmp_path / "dump", 3)
+    wide = [Row(torch.randn(3000).bfloat16(), 2000, call=Call(k=k)) for k in (4, 8)] + [Row(torch.randn(50), 50)]
+    for number, row in enumerate(wide):
+        write_capture(folder / f"other{number}.safetensors", [row])
+    audited(folder, tmp_path / "out")
+    asked = Asked(*located(folder))
+    worker = Worker(asked)
+    monkeypatch.setattr(worker, "_together", 9000)
+    found = [joined(worker(job).payload) for job in make_plan(asked).jobs()]
+    assert pa.concat_tables(found).equals(records(tmp_path / "out"))

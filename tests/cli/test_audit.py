@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import Result
 
 from tests.audit.making import content, dump
@@ -71,6 +72,7 @@ def test_files_that_appeared_are_told(cli: Cli, healthy: Path, tmp_path: Path) -
     assert "1 file appeared since the audit was planned (new.safetensors)" in again.stderr
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what is said without a GPU")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -81,6 +83,8 @@ def test_files_that_appeared_are_told(cli: Cli, healthy: Path, tmp_path: Path) -
         (("{}", "-o", "out", "--max-memory", "much"), "max_memory is 'much'"),
         (("{}", "-o", "out", "--workers", "0"), "--workers"),
         (("{}", "-o", "out", "--address", "a:1"), "an address is for the executor ray"),
+        (("{}", "-o", "out", "--gpus"), "no CUDA device"),
+        (("{}", "-o", "out", "--gpus", *HERE), "no CUDA device"),
         (("{}", "-o", "none/out"), "none/out: cannot be written: No such file or directory"),
         (("{}",), "--out"),
         (("-o", "out"), "DIR"),

@@ -74,6 +74,7 @@ def audit(
     executor: str | Executor = "serial",
     workers: int | None = None,
     address: str | None = None,
+    gpus: bool = False,
     max_memory: int | str | None = None,
     unit_bytes: int | str = "64MiB",
     progress: Callable[[Progress], None] | None = None,
@@ -93,6 +94,7 @@ def audit(
         scores, lengths, starts, indices, as_dtype: name the tensors of dumps, as for ``wb.open``.
         executor: ``serial``, ``processes`` or ``ray``, or one of your own. workers: how many; address: of the Ray
             cluster; both as the executor has them by default.
+        gpus: judge rows on GPUs, one worker on each. The dataset is the same.
         max_memory: bytes, as in ``8GiB``, that all workers on this machine may take together: fewer are started where
             that is needed.
         unit_bytes: of scores that a worker is given at once; a row is never parted.
@@ -124,6 +126,7 @@ def audit(
         executor=executor,
         workers=workers,
         address=address,
+        gpus=gpus,
         max_memory=max_memory,
         unit_bytes=unit_bytes,
         progress=progress or (lambda at: None),

@@ -16,11 +16,13 @@ from workbench.audit.plan import AuditPlan, Job, appeared, make_plan
 from workbench.audit.store import Store, read_audit, read_manifest
 from workbench.audit.work import AuditTask, Done
 from workbench.capture.values import parse_size, shown
+from workbench.errors import UsageError
 from workbench.paths.catalog import find_paths
 from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import OPS, get_op
 
+SERIAL = "serial"
 Told = Callable[[Progress], None]
 
 
@@ -32,6 +34,7 @@ def run_audit(
     executor: str | Executor,
     workers: int | None,
     address: str | None,
+    gpus: bool,
     max_memory: int | str | None,
     unit_bytes: int | str,
     progress: Told,
@@ -40,15 +43,15 @@ def run_audit(
     folder, inputs = located(what)
     request = checked(Asked(folder, inputs, **asked, unit_bytes=parse_size("unit_bytes", unit_bytes)))
     memory = None if max_memory is None else parse_size("max_memory", max_memory)
-    how = make_executor(executor, workers, address) if isinstance(executor, str) else executor  # starts nothing yet
+    how = _made(executor, workers, address, gpus)  # starts nothing yet
     with Store(out, request) as store:
         if not store.finished:
             plan = store.plan or _planned(store, request, progress)
             if memory is not None:
-                fitting = workers_within(memory, plan.longest, how.workers, how.name == "serial")
-                how = make_executor(executor, fitting, address) if isinstance(executor, str) else how
+                fitting = workers_within(memory, plan.longest, how.workers, how.name == SERIAL)
+                how = _made(executor, fitting, address, gpus)
             with how:
-                _work(store, plan, AuditTask(request), how, progress)
+                _work(store, plan, AuditTask(request, "cuda" if gpus else "cpu"), how, progress)
             store.finish()
         return _audited(store, request)
 
@@ -68,6 +71,18 @@ def checked(asked: Asked) -> Asked:
     if asked.device is not None:
         get_device(asked.device)
     return asked
+
+
+def _made(executor: str | Executor, workers: int | None, address: str | None, gpus: bool) -> Executor:
+    if not isinstance(executor, str):
+        return executor
+    if executor == SERIAL and gpus:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UsageError("GPUs were asked for, and torch finds no CUDA device")
+        gpus = False  # this process sees them all, and uses the first
+    return make_executor(executor, workers, address, gpus)
 
 
 def _planned(store: Store, asked: Asked, progress: Told) -> AuditPlan:

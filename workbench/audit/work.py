@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from workbench.runs.run import run_case
 
 CENSUS, RECORDED = "census", "recorded"
 CHANGED = "the file was changed since the audit was planned; audit it anew, into another folder"
+TOGETHER = 128 * 2**20  # bytes of scores that are moved to another device at once
 OPEN = 4  # captures that a worker keeps open
 _STRINGS = ("op", "release", "device")
 _OF_CALL = ("model", "request", "layer", "step", "rank")
@@ -52,41 +53,87 @@ class Done:
 
 @dataclass(frozen=True)
 class AuditTask:
-    """What every worker of an audit does."""
+    """What every worker of an audit does.
+
+    Attributes:
+        device: where rows are judged, as torch names it; the lines are the same on any.
+    """
 
     asked: Asked
+    device: str = "cpu"
 
     def open(self, worker: int) -> Callable[[Job], Done]:
         """A worker, which keeps a few captures open."""
-        return Worker(self.asked)
+        return Worker(self.asked, self.device)
 
 
 class Worker:
     """Works off units, one after the other.
 
     Args:
-        asked: of the audit.
+        asked, device: of the audit.
     """
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, device: str = "cpu") -> None:
         self._asked, self._paths = asked, find_paths(asked.paths)
+        self._device = torch.device(device)
+        self._together = 1 if self._device.type == "cpu" else TOGETHER
         self._open: OrderedDict[tuple[str, str], Capture] = OrderedDict()
 
     def __call__(self, job: Job) -> Done:
         """All lines of a unit; whatever goes wrong with a row is a line."""
-        unit, lines = job.unit, Lines()
-        file = shown(unit.file)
+        unit, lines, file = job.unit, Lines(), shown(job.unit.file)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # on single rows threads spend more time meeting than working
         try:
-            for row in range(unit.first, unit.first + unit.count):
-                try:
-                    self._row(self._capture(job), row, file, lines)
-                except Exception as error:
-                    lines.fail(file, row, in_words(error))
+            for together in self._batches(job):
+                for number, row in together:
+                    if isinstance(row, Row):
+                        try:
+                            lines.add(*self._judged(row, file))
+                            continue
+                        except Exception as error:
+                            row = error
+                    lines.fail(file, number, in_words(row))
         finally:
             torch.set_num_threads(threads)
         return Done(job.number, lines.dumped(), unit.count, unit.bytes, lines.failed)
+
+    def _batches(self, job: Job) -> Iterator[list[tuple[int, Row | Exception]]]:
+        """The rows of a unit, or why one cannot be read: on the CPU one by one, else as many as go there together."""
+        held: list[tuple[int, Row | Exception]] = []
+        size = 0
+        for number in range(job.unit.first, job.unit.first + job.unit.count):
+            row = self._read(job, number)
+            held.append((number, row))
+            size += row.scores.nbytes if isinstance(row, Row) else 0
+            if size >= self._together or self._together == 1:
+                yield self._moved(held)
+                held, size = [], 0
+        if held:
+            yield self._moved(held)
+
+    def _read(self, job: Job, number: int) -> Row | Exception:
+        try:
+            return self._capture(job).read(number, padding=False)
+        except Exception as error:
+            return error
+
+    def _moved(self, held: list[tuple[int, Row | Exception]]) -> list[tuple[int, Row | Exception]]:
+        """Rows on the device, those of one width and dtype in one go."""
+        if self._together == 1:
+            return held
+        alike: dict[tuple[int, torch.dtype], list[torch.Tensor]] = defaultdict(list)
+        for _, row in held:
+            if isinstance(row, Row):
+                alike[row.scores.numel(), row.scores.dtype].append(row.scores)
+        there = {kind: iter(torch.stack(scores).to(self._device)) for kind, scores in alike.items()}
+        return [
+            (number, replace(row, scores=next(there[row.scores.numel(), row.scores.dtype])))
+            if isinstance(row, Row)
+            else (number, row)
+            for number, row in held
+        ]
 
     def _capture(self, job: Job) -> Capture:
         """The open capture of a unit.
@@ -107,19 +154,22 @@ class Worker:
             self._open.popitem(last=False)[1].close()
         return capture
 
-    def _row(self, capture: Capture, number: int, file: str, lines: Lines) -> None:
-        row = capture.read(number, padding=False)
+    def _judged(self, row: Row, file: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """A row's own columns, and those of its lines."""
         case = Case(row)
-        about = {"file": file, **_about(row, case)}
         reached = _reached(case)
         found = [_census_line(risk, reached.get(risk.path)) for risk in census_of(case, self._paths)]
         if row.indices is not None:
             found.append(_recorded_line(row, case))
-        lines.add(about, found)
+        return {"file": file, **_about(row, case)}, found
 
 
 def in_words(error: Exception) -> str:
     """An error as a line has it; its file and row stand in columns of their own."""
+    return _said(error).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _said(error: Exception) -> str:
     if isinstance(error, CaptureError):
         return error.reason if error.tensor is None else f"tensor {error.tensor!r}: {error.reason}"
     if isinstance(error, WorkbenchError):

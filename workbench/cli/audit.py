@@ -49,6 +49,9 @@ def audit(
     address: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of the Ray cluster.", rich_help_panel=HOW)
     ] = None,
+    gpus: Annotated[
+        bool, typer.Option("--gpus", help="Judge rows on GPUs, by one worker on each.", rich_help_panel=HOW)
+    ] = False,
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +87,7 @@ def audit(
             executor=executor,
             workers=workers,
             address=address,
+            gpus=gpus,
             max_memory=max_memory,
             progress=shown,
         )
