@@ -23,6 +23,13 @@ __device__ __forceinline__ unsigned half_bits(float score) {
   return bits;
 }
 
+// Bits of two scores rounded to fp16, the first one in the low half.
+__device__ __forceinline__ unsigned half_pair(float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+
 // The value of fp16 bits.
 __device__ __forceinline__ float half_value(unsigned bits) {
   float value;
@@ -45,6 +52,15 @@ __device__ __forceinline__ int take_slot(int* counter) {
   int first = 0;
   if (before == 0) first = atomicAdd(counter, __popc(here));
   return __shfl_sync(here, first, __ffs(here) - 1) + __popc(before);
+}
+
+// Four scores that nobody writes meanwhile and this block reads once: they take no room in its cache.
+__device__ __forceinline__ float4 load_once(const float4* at) {
+  float4 all;
+  asm("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+      : "=f"(all.x), "=f"(all.y), "=f"(all.z), "=f"(all.w)
+      : "l"(at));
+  return all;
 }
 
 // What stands in global memory now, whoever wrote it.

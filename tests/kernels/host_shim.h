@@ -125,6 +125,13 @@ T atomicOr(T* at, U value) {
   *at |= value;
   return before;
 }
+template <class T>
+T atomicCAS(T* at, T expected, T value) {
+  emulated::maybe_part();
+  const T before = *at;
+  if (before == expected) *at = value;
+  return before;
+}
 inline void __threadfence() {}
 template <class T>
 void atomicMin(T* at, T value) { if (value < *at) *at = value; }
@@ -159,6 +166,8 @@ inline float half_value(unsigned bits) {
   const float value = exponent == 31 ? (fraction ? NAN : INFINITY) : static_cast<float>(size);
   return bits & 0x8000 ? -value : value;
 }
+inline unsigned half_pair(float first, float second) { return half_bits(first) | half_bits(second) << 16; }
+inline float4 load_once(const float4* at) { return *at; }
 inline float anew(float score) { return score; }
 inline int take_slot(int* counter) { return atomicAdd(counter, 1); }
 inline int load_now(const int* at) { return *at; }

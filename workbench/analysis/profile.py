@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
-from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram
+from workbench.numeric.histogram import HalfHistogram, RowCounts, Threshold
 from workbench.numeric.keys import value_keys
 from workbench.paths.lengths import Window
 from workbench.paths.spec import Buffer
@@ -113,6 +113,11 @@ class RowProfile:
         scores: [length], the valid scores. dtype: their name. k: winners wanted.
         window: what the row's length claims; without it, the scores as they are.
         width: padded columns of the row; its length where that is not known. start: its first valid cell.
+        counts: of these scores with this k, where they were made already, as by ``engines.cuda.census`` for a whole
+            batch; the row is then read only where its risk depends on which scores its bins hold.
+
+    Raises:
+        ValueError: counts of another row.
     """
 
     def __init__(
@@ -124,11 +129,15 @@ class RowProfile:
         *,
         width: int | None = None,
         start: int = 0,
+        counts: RowCounts | None = None,
     ) -> None:
         self.scores, self.dtype, self.k = scores, dtype, k
         self.window = window or Window(scores.numel(), scores.numel(), scores.numel())
         self.width, self.start = scores.numel() if width is None else width, start
-        self._thresholds: dict[int, Threshold] = {}
+        if counts is not None and (counts.length != scores.numel() or dtype != "float32"):
+            raise ValueError(f"counts of {counts.length} float32 scores, for a row of {scores.numel()} of {dtype}")
+        self._counts = counts
+        self._thresholds: dict[int, Threshold] = dict(counts.thresholds) if counts is not None else {}
         self._cuts: dict[int, Cut] = {}
         self._fillings: dict[tuple[int, Buffer], Filling] = {}
 
@@ -150,7 +159,7 @@ class RowProfile:
     @cached_property
     def half(self) -> HalfHistogram:
         """The row's histogram over fp16 keys; float32 rows only."""
-        return half_histogram(self.scores)
+        return HalfHistogram(self.scores, None if self._counts is None else self._counts.nan)
 
     def threshold(self, bits: int) -> Threshold:
         """The threshold bin under a coarse key of ``bits`` bits."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,20 +32,46 @@ class Threshold:
     need: int
 
 
-@dataclass(frozen=True, eq=False)
 class HalfHistogram:
     """Counts of a row's scores by their fp16 pattern: every coarse histogram of the row is a sum over it.
 
-    Attributes:
-        scores: float32 [n], the valid scores. patterns: int16 [n], their fp16 bit patterns.
-        counts: int64 [65536], by ordered fp16 key; NaN at 65535.
-        nan: how many scores are NaN.
+    They are made when first asked for; members of a bin are found without them.
+
+    Args:
+        scores: float32 [n], the valid scores. nan: how many of them are NaN, where that was counted already.
     """
 
-    scores: torch.Tensor
-    patterns: torch.Tensor
-    counts: torch.Tensor
-    nan: int
+    def __init__(self, scores: torch.Tensor, nan: int | None = None) -> None:
+        self.scores, self._nan = scores, nan
+
+    @cached_property
+    def patterns(self) -> torch.Tensor:
+        """The fp16 bit patterns of the scores, int16 [n]."""
+        return half_patterns(self.scores)
+
+    @property
+    def nan(self) -> int:
+        """How many scores are NaN."""
+        return self._counted[1] if self._nan is None else self._nan
+
+    @property
+    def counts(self) -> torch.Tensor:
+        """How many scores have each ordered fp16 key, int64 [65536]; NaN at 65535."""
+        return self._counted[0]
+
+    @cached_property
+    def _counted(self) -> tuple[torch.Tensor, int]:
+        raw = torch.bincount(
+            self.patterns.to(torch.int32).add_(0x8000), minlength=HALF_BINS
+        )  # 0: pattern 0x8000 (-0.0)
+        # Negative patterns 0x8000.. ascend with magnitude, so their ordered keys descend from 0x7FFF.
+        counts = torch.cat([raw[:0x8000].flip(0), raw[0x8000:]])
+        nan = int(counts[GREATEST_NUMBER + 1 :].sum() + counts[:LEAST_NUMBER].sum())
+        if nan:
+            counts[GREATEST_NUMBER + 1 :] = 0
+            counts[:LEAST_NUMBER] = 0
+            counts[-1] = nan
+        return counts, nan
 
     def bins(self, bits: int) -> torch.Tensor:
         """Populations of the 2^bits coarse bins, int64, ascending by score."""
@@ -96,6 +123,23 @@ class HalfHistogram:
         return torch.from_numpy(np.flatnonzero(mask))
 
 
+@dataclass(frozen=True)
+class RowCounts:
+    """What one pass over a float32 row counts of its valid scores, wherever it was made.
+
+    Attributes:
+        length: how many there are. thresholds: by bits of the coarse key; none where there are no more than k scores.
+        nan, minus_infinity: how many are NaN, and -inf. past_half: finite ones beyond 65504 in magnitude, which fp16
+            cannot hold.
+    """
+
+    length: int
+    thresholds: Mapping[int, Threshold]
+    nan: int
+    minus_infinity: int
+    past_half: int
+
+
 @dataclass(frozen=True, eq=False)
 class KeyHistogram:
     """Bins of a row's scores by the top bits of their exact ordered keys.
@@ -121,16 +165,7 @@ class KeyHistogram:
 
 def half_histogram(scores: torch.Tensor) -> HalfHistogram:
     """Histogram of float32 scores [n] over all 65536 ordered fp16 keys, in one pass over the row."""
-    patterns = half_patterns(scores)
-    raw = torch.bincount(patterns.to(torch.int32).add_(0x8000), minlength=HALF_BINS)  # 0: pattern 0x8000 (-0.0)
-    # Negative patterns 0x8000.. ascend with magnitude, so their ordered keys descend from 0x7FFF.
-    counts = torch.cat([raw[:0x8000].flip(0), raw[0x8000:]])
-    nan = int(counts[GREATEST_NUMBER + 1 :].sum() + counts[:LEAST_NUMBER].sum())
-    if nan:
-        counts[GREATEST_NUMBER + 1 :] = 0
-        counts[:LEAST_NUMBER] = 0
-        counts[-1] = nan
-    return HalfHistogram(scores, patterns, counts, nan)
+    return HalfHistogram(scores)
 
 
 def locate(bins: torch.Tensor, k: int) -> Threshold:

@@ -11,6 +11,7 @@ from workbench.analysis.reference import reference, winners_wanted
 from workbench.analysis.risk import Risk, risk
 from workbench.capture.row import Row
 from workbench.errors import UsageError
+from workbench.numeric.histogram import RowCounts
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, get_device
 from workbench.paths.lengths import Window
@@ -27,6 +28,7 @@ class Case:
 
     Args:
         row: the row. op, release, device, k: those of the call where not given.
+        counts: of the row's valid scores with this k, where they were made already.
 
     Raises:
         CaptureError: k is not known or not positive.
@@ -40,7 +42,9 @@ class Case:
         release: str | None = None,
         device: str | None = None,
         k: int | None = None,
+        counts: RowCounts | None = None,
     ) -> None:
+        self._counts = counts
         self.op = row.call.op if op is None else op
         self.release = row.call.release if release is None else release
         self.device = row.call.device if device is None else device
@@ -81,7 +85,8 @@ class Case:
     def profile(self) -> RowProfile:
         """Histogram and thresholds of the row."""
         row = self.row
-        return RowProfile(row.valid, row.dtype, self.k, Window.of(row), width=row.call.width, start=row.start)
+        window, width = Window.of(row), row.call.width
+        return RowProfile(row.valid, row.dtype, self.k, window, width=width, start=row.start, counts=self._counts)
 
     @property
     def route(self) -> Route | None:

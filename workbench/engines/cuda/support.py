@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 
 from workbench.engines.cuda.clusters import allow_size, clusters_at_once
 from workbench.engines.cuda.compile import Built, build_source
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
-from workbench.engines.cuda.launch import current_stream
-from workbench.engines.cuda.sources import SUPPORT, support_options
+from workbench.engines.cuda.launch import STATIC_SHARED, current_stream
+from workbench.engines.cuda.sources import SUPPORT, Value, support_options
 from workbench.errors import UsageError
 from workbench.paths.blocks import BLOCK, KEPT
 from workbench.paths.selection import UNWRITTEN
@@ -38,14 +40,14 @@ def block_amax(
     Raises:
         UsageError: a tensor that is no such thing, or no device, CuPy or compiler.
     """
-    _refuse(unavailable())
-    _check("scores", scores, torch.float32, (None, None))
+    refuse(unavailable())
+    check_tensor("scores", scores, torch.float32, (None, None))
     rows, width = scores.shape
-    _check("lengths", lengths, torch.int32, (rows,), scores.device)
+    check_tensor("lengths", lengths, torch.int32, (rows,), scores.device)
     keys = -(-width // BLOCK)
     if out is None:
         out = torch.full((rows, keys), UNWRITTEN, dtype=torch.float32, device=scores.device)
-    _check("out", out, torch.float32, (rows, None), scores.device)
+    check_tensor("out", out, torch.float32, (rows, None), scores.device)
     if out.shape[1] < keys:
         raise UsageError(f"out has {out.shape[1]} keys a row; {keys} are needed for {width} columns")
     numbers = SUPPORT["block_amax.cu"]
@@ -55,7 +57,7 @@ def block_amax(
     if rows and keys:
         grid = (-(-keys // (threads * each)), rows)
         given = (scores, scores.stride(0), width, lengths, skip_up_to, out, out.stride(0))
-        _run("block_amax.cu", grid, threads, given, longs=(1, 6))
+        run_support("block_amax.cu", grid, given, scores.device.index, longs=(1, 6))
     return out
 
 
@@ -76,19 +78,17 @@ def candidate_blocks(
     Raises:
         UsageError: as for ``block_amax``.
     """
-    _refuse(unavailable())
-    _check("selected", selected, torch.int32, (None, None), whole=True)
+    refuse(unavailable())
+    check_tensor("selected", selected, torch.int32, (None, None), whole=True)
     rows, k = selected.shape
     if not 1 <= k <= KEPT:
         raise UsageError(f"k is {k}; it must be from 1 to {KEPT}")
-    _check("lengths", lengths, torch.int32, (rows,), selected.device)
+    check_tensor("lengths", lengths, torch.int32, (rows,), selected.device)
     out = torch.empty_like(selected) if out is None else out
-    _check("out", out, torch.int32, (rows, k), selected.device, whole=True)
+    check_tensor("out", out, torch.int32, (rows, k), selected.device, whole=True)
     outside = torch.zeros(rows, dtype=torch.int32, device=selected.device)
-    threads = SUPPORT["candidate_blocks.cu"]["THREADS"]
-    assert isinstance(threads, int)
     if rows:
-        _run("candidate_blocks.cu", (rows,), threads, (selected, lengths, k, out, outside))
+        run_support("candidate_blocks.cu", (rows,), (selected, lengths, k, out, outside), selected.device.index)
     return out, outside
 
 
@@ -105,10 +105,10 @@ def resident_clusters(blocks: int, a_multiprocessor: int, device: int = 0) -> in
     Raises:
         UsageError: no device, CuPy or compiler; a device without clusters; or numbers below 1.
     """
-    _refuse(unavailable())
+    refuse(unavailable())
     if blocks < 1 or a_multiprocessor < 1:
         raise UsageError(f"{blocks} blocks, {a_multiprocessor} a multiprocessor: 1 or more are needed")
-    _refuse(limits_of(device).lacks(0, CLUSTERS_SINCE))
+    refuse(limits_of(device).lacks(0, CLUSTERS_SINCE))
     cupy = load_cupy()
     runtime = cupy.cuda.runtime
     kernel, _ = _loaded("probe.cu", device)
@@ -127,30 +127,50 @@ def resident_clusters(blocks: int, a_multiprocessor: int, device: int = 0) -> in
         return clusters_at_once(kernel, blocks, threads, shared_bytes)
 
 
-def _run(source: str, grid: tuple[int, ...], threads: int, given: tuple[Any, ...], longs: tuple[int, ...] = ()) -> None:
-    """Launch a kernel on torch's current stream; of the numbers it is given, those at ``longs`` are 64 bits wide."""
-    device = next(one.device.index for one in given if isinstance(one, torch.Tensor))
-    kernel, built = _loaded(source, device)
+def run_support(
+    source: str,
+    grid: tuple[int, ...],
+    given: tuple[torch.Tensor | int | None, ...],
+    device: int,
+    longs: tuple[int, ...] = (),
+    options: Mapping[str, Value] | None = None,
+) -> None:
+    """Launch a kernel of ``SUPPORT`` on torch's current stream of a device.
+
+    Args:
+        given: its arguments: tensors that lie on the device as the kernel takes them, ``None`` for no tensor, and
+            numbers, of which those at ``longs`` are 64 bits wide. Only addresses of tensors are handed on: they must
+            live until the stream has passed the launch, as those do that torch made for this stream.
+        options: of the build, other ones than usual.
+
+    Raises:
+        UsageError: the kernel does not compile, or no compiler is installed.
+    """
+    threads = {**SUPPORT[source], **(options or {})}["THREADS"]
+    kernel, built = _loaded(source, device, tuple(sorted((options or {}).items())))
     cupy = load_cupy()
+    arguments: list[Any] = []
+    for at, one in enumerate(given):
+        if isinstance(one, int) and at not in longs:
+            arguments.append(np.int32(one))
+        else:  # to CuPy a number of Python is 64 bits wide, as an address is
+            arguments.append(one if isinstance(one, int) else 0 if one is None else one.data_ptr())
     with cupy.cuda.Device(device), current_stream(cupy, device):
-        arguments = tuple(
-            cupy.from_dlpack(one.detach())
-            if isinstance(one, torch.Tensor)
-            else (cupy.int64 if at in longs else cupy.int32)(one)
-            for at, one in enumerate(given)
-        )
-        kernel(grid, (threads,), arguments, shared_mem=built.facts.shared_bytes)
+        kernel(grid, (threads,), tuple(arguments), shared_mem=built.facts.shared_bytes)
 
 
 @cache
-def _loaded(source: str, device: int) -> tuple[Any, Built]:
+def _loaded(source: str, device: int, options: tuple[tuple[str, Value], ...] = ()) -> tuple[Any, Built]:
     cupy, name = load_cupy(), source.removesuffix(".cu")
-    built = build_source(name, source, support_options(source), limits_of(device).arch)
+    built = build_source(name, source, support_options(source, **dict(options)), limits_of(device).arch)
     with cupy.cuda.Device(device):
-        return cupy.RawModule(path=str(built.cubin)).get_function(f"workbench_{name}"), built
+        kernel = cupy.RawModule(path=str(built.cubin)).get_function(f"workbench_{name}")
+        if built.facts.shared_bytes > STATIC_SHARED:
+            kernel.max_dynamic_shared_size_bytes = built.facts.shared_bytes
+    return kernel, built
 
 
-def _check(
+def check_tensor(
     name: str,
     tensor: torch.Tensor,
     dtype: torch.dtype,
@@ -172,6 +192,7 @@ def _check(
         )
 
 
-def _refuse(reasons: list[str]) -> None:
+def refuse(reasons: list[str]) -> None:
+    """UsageError with all reasons, if there are any."""
     if reasons:
         raise UsageError("; ".join(reasons))
