@@ -21,6 +21,7 @@ import torch
 from workbench.capture.row import Call
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 from workbench.record import dispatch, seams
+from workbench.record.awaited import Awaited
 from workbench.record.files import FIELDS, Files, Kept
 from workbench.record.interfaces import Interface, matches
 from workbench.record.judging import is_bad
@@ -64,6 +65,7 @@ class Recorder:
         self.stopped = ""
         self._told: dict[str, Any] = {"step": step, "layer": layer}
         self._files = Files(self.folder, options.file_bytes, options.flush)
+        self._awaited = Awaited(self._suspected)
         self._entered = 0
         self._lock = threading.RLock()
         self._ends: list[Any] = []
@@ -133,6 +135,7 @@ class Recorder:
     def flush(self) -> None:
         """Write what is held, and the log."""
         with dispatch.unrecorded():
+            self._awaited.settle(wait=True)
             self._write()
             self._log()
 
@@ -146,6 +149,7 @@ class Recorder:
     def _finish(self) -> None:
         try:
             with dispatch.unrecorded():
+                self._awaited.settle(wait=True)
                 self._write()
                 self._log(finished=True)
         except Exception as error:
@@ -155,6 +159,7 @@ class Recorder:
         """A forked process records on its own, under names of its own; what its parent holds is the parent's."""
         self._lock = threading.RLock()
         self._files.forget()
+        self._awaited.forget()
         self.calls = self.rows = self._bytes = self._calls_seen = 0
         self.seen, self.skipped = Counter(), Counter()
         self._warned = set()
@@ -202,13 +207,25 @@ class Recorder:
         """Take what came back, and keep what is to be kept."""
         seen = taken.seen
         out = seen.selected(returned)
-        rows, scores = taken.rows, taken.scores
-        judged = rows is None
-        if rows is None:
-            rows = suspects(seen, out).nonzero().flatten().tolist()
-            if not rows:
-                return
-            scores = tuple(seen.scores[at] for at in rows)
+        if taken.rows is not None:
+            self._keep(self._taken(taken, out, taken.rows, taken.scores))
+        elif out is not None and self._awaited.begin(taken, out):
+            self._awaited.settle(wait=not self.options.flush)
+        else:
+            if self._awaited.unfit:
+                self._warn(f"rows are screened without kernels of the workbench: {self._awaited.unfit}")
+            self._suspected(taken, out, suspects(seen, out).nonzero().flatten().tolist())
+
+    def _suspected(self, taken: Taken, out: torch.Tensor | None, rows: list[int]) -> None:
+        """Keep those of a call's suspect rows that are bad."""
+        if rows and not self.stopped:
+            self._keep(self._taken(taken, out, rows, tuple(taken.seen.scores[at] for at in rows)))
+
+    def _taken(
+        self, taken: Taken, out: torch.Tensor | None, rows: list[int], scores: tuple[torch.Tensor, ...]
+    ) -> list[Kept]:
+        """Rows of a call with what came back, those that are bad where that decides."""
+        seen, judged = taken.seen, taken.rows is None
         lengths = seen.lengths[rows].tolist()
         starts = [0] * len(rows) if seen.starts is None else seen.starts[rows].tolist()
         call = self._call(taken)
@@ -217,7 +234,7 @@ class Recorder:
             one = self._row(seen, call, number, row_scores, length, start, None if out is None else out[number])
             if one is not None and (not judged or is_bad(one.row)):
                 kept.append(stored(one, own=not judged, padding=self.options.padding))
-        self._keep(kept)
+        return kept
 
     def raised(self, taken: Taken) -> None:
         """The op raised: there is nothing that it returned, and nothing is kept."""

@@ -1,0 +1,151 @@
+"""Calls whose screening is queued on a GPU: what it finds is looked at later, so that no call makes the host wait.
+
+Suspect rows are copied on the device, in the order of its stream, before whoever made the call can write over them; so
+are the selections. At a later call, and at the end, those that the device has been through are judged. What is waited
+for may take so many bytes on the device; a call that finds no room first settles the oldest, and one that is larger
+than all of it waits for its own answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from workbench.engines.cuda import screen
+from workbench.errors import UsageError
+from workbench.record.reading import Seen
+from workbench.record.screening import gates
+from workbench.record.taken import Taken
+
+ROOM = 256 * 2**20  # bytes of scores and selections
+INT32 = torch.iinfo(torch.int32)
+
+Take = Callable[[Taken, torch.Tensor, list[int]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    taken: Taken
+    out: torch.Tensor
+    screened: screen.Screened
+    size: int
+
+
+class Awaited:
+    """The calls of a recorder that wait to be looked at, oldest first.
+
+    Args:
+        take: given a call, what it returned and the suspect rows, judges these and keeps what is to be kept; the scores
+            of those rows are what the call was given.
+    """
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._settling = threading.RLock()
+        self._unfit = ""
+
+    @property
+    def unfit(self) -> str:
+        """Why kernels that should run do not, in words; empty while they do."""
+        return self._unfit
+
+    def forget(self) -> None:
+        """This is a new process: what waits is the old one's."""
+        self._waiting, self._bytes = deque(), 0
+        self._lock, self._settling = threading.Lock(), threading.RLock()
+
+    def begin(self, taken: Taken, out: torch.Tensor) -> bool:
+        """Screen a call that was made; whether this is the way to do so, else nothing was done.
+
+        Args:
+            out: [rows, k], what it returned.
+        """
+        seen = taken.seen
+        if self._unfit or not is_fit(seen):
+            return False
+        size = 4 * seen.rows * (seen.width + seen.k)
+        while self._bytes + size > ROOM and self._waiting:
+            self.settle(most=1, wait=True)
+        try:
+            queued = self._queue(taken, out, size, keep=size <= ROOM)
+        except UsageError as error:
+            self._unfit = str(error)
+            return False
+        if queued.screened.kept is None:
+            self.settle(wait=True)  # in the order of the calls
+            self._look(queued)
+            return True
+        with self._lock:
+            self._waiting.append(queued)
+            self._bytes += size
+        return True
+
+    def _queue(self, taken: Taken, out: torch.Tensor, size: int, keep: bool) -> _Waiting:
+        seen = taken.seen
+        out = _int32(out).clone(memory_format=torch.contiguous_format)
+        lengths = _int32(seen.lengths)
+        starts, offsets = (None if one is None else _int32(one) for one in (seen.starts, seen.offsets))
+        buffers = gates(seen.interface.op, seen.k)
+
+        def queued(keep: bool) -> screen.Screened:
+            return screen.screen_rows(seen.scores, lengths, out, buffers, starts=starts, offsets=offsets, keep=keep)
+
+        try:
+            screened = queued(keep)
+        except torch.OutOfMemoryError:
+            screened = queued(False)
+        if screened.kept is not None:  # the caller's tensors are the caller's again
+            taken = replace(taken, seen=replace(seen, scores=screened.kept, result=None))
+        return _Waiting(taken, out, screened, size)
+
+    def settle(self, *, wait: bool = False, most: int | None = None) -> None:
+        """Look at calls that the device has been through, oldest first.
+
+        Args:
+            wait: whether for those as well that it has not. most: how many.
+        """
+        if not self._waiting or not self._settling.acquire(blocking=wait):
+            return  # another thread is at it
+        try:
+            while most is None or most > 0:
+                with self._lock:
+                    if not self._waiting or not (wait or self._waiting[0].screened.is_done()):
+                        return
+                    oldest = self._waiting.popleft()
+                    self._bytes -= oldest.size
+                self._look(oldest)
+                most = None if most is None else most - 1
+        finally:
+            self._settling.release()
+
+    def _look(self, one: _Waiting) -> None:
+        rows = one.screened.rows()
+        if rows:
+            self._take(one.taken, one.out, rows)
+
+
+def is_fit(seen: Seen) -> bool:
+    """Whether the kernels take a call."""
+    scores = seen.scores
+    return (
+        scores.is_cuda
+        and scores.dtype == torch.float32
+        and scores.stride(1) == 1
+        and seen.k <= screen.MOST_K
+        and seen.table is None
+        and not screen.lacks(scores.device.index)
+    )
+
+
+def _int32(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers, contiguous; of those that int32 does not hold, its least and greatest, which no row has."""
+    if tensor.dtype != torch.int32:
+        tensor = tensor.clamp(INT32.min, INT32.max).to(torch.int32)
+    return tensor.contiguous()
