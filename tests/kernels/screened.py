@@ -11,7 +11,7 @@ import torch
 from workbench.numeric.select import exact_topk
 from workbench.record.interfaces import INTERFACES
 from workbench.record.reading import Seen
-from workbench.record.screening import gates, suspects
+from workbench.record.screening import Gate, gates, suspects
 
 OPS = ("vllm.persistent_topk", "sglang.topk_transform_paged_v2")  # buffers of 8, 11 and 12 bits; of 10 on ranks
 
@@ -110,10 +110,10 @@ def spoiled(batch: Batch) -> Iterator[tuple[str, torch.Tensor, torch.Tensor | No
 
 def suspected(
     batch: Batch, selected: torch.Tensor, offsets: torch.Tensor | None, op: str = OPS[0]
-) -> tuple[list[bool], torch.Tensor]:
-    """What the rule names, and the op's buffers as int32 [buffers, 3]."""
+) -> tuple[list[bool], tuple[Gate, ...]]:
+    """What the rule names, and the op's buffers."""
     interface = next(one for one in INTERFACES if one.op == op)
     stride = batch.scores.stride(0)
     seen = Seen(interface, batch.scores, stride, batch.lengths, batch.starts, batch.k, offsets=offsets)
     found = suspects(seen, selected)
-    return found.tolist(), torch.tensor(gates(op, batch.k), dtype=torch.int32)
+    return found.tolist(), gates(op, batch.k)

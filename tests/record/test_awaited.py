@@ -16,6 +16,8 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.kernels import emulated
+from tests.kernels.emulated_device import EmulatedDevice
 from tests.record.ops import WORKSPACE, bits, matrix, persistent
 from workbench.engines.cuda import screen
 from workbench.errors import UsageError
@@ -118,39 +120,51 @@ def test_kept_are_the_rows_of_the_call_and_nothing_waits(tmp_path: Path, stream:
         assert sorted(row.indices.tolist()) == list(range(383, 399)), "as the op returned them: the best is missing"
 
 
+def calls() -> None:
+    """Rows at risk that lost nothing, a plateau, lossy rows with starts, moved positions, other integer types, NaN."""
+    crowded = 1 + 0.2 * torch.rand(20000, generator=torch.Generator().manual_seed(4))
+    persistent(torch.stack([matrix(1, 20000, 1)[0], crowded, torch.zeros(20000)]), [20000, 20000, 19000], 512)
+    scores = matrix(4, 300, 9)
+    scores[2, 5:] = 2000 + torch.arange(295)
+    lengths = torch.tensor([290, 8, 295, 100], dtype=torch.int64)
+    starts = torch.tensor([0, 3, 5, 7], dtype=torch.int32)
+    out = torch.full((4, 16), -1, dtype=torch.int32)
+    torch.ops.sgl_kernel.fast_topk(scores, out, lengths, starts)
+    offsets = torch.arange(4, dtype=torch.int64) * 1000
+    torch.ops.sgl_kernel.fast_topk_transform_ragged_fused(scores, lengths, out, offsets, starts)
+    torch.topk(scores, 4)
+    torch.topk(torch.where(scores > 1, torch.nan, scores), 4)
+
+
+def recorded(folder: Path) -> list[tuple[object, ...]]:
+    with wb.record(folder, **H200) as recorder:
+        calls()
+    assert recorder._awaited.unfit == recorder.stopped == ""
+    return [(row.call.op, bits(row.scores), row.length, row.start, row.indices.tolist()) for row in rows_of(recorder)]
+
+
 def test_the_same_is_kept_as_by_waiting(tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows at risk that lost nothing, plateaus, rows with starts, moved positions, other index types."""
-    generator = torch.Generator().manual_seed(4)
-
-    def calls() -> None:
-        crowded = 1 + 0.2 * torch.rand(20000, generator=generator)
-        persistent(torch.stack([matrix(1, 20000, 1)[0], crowded, torch.zeros(20000)]), [20000, 20000, 19000], 512)
-        scores = matrix(4, 300, 9)
-        scores[2, 5:] = 2000 + torch.arange(295)
-        lengths = torch.tensor([290, 8, 295, 100], dtype=torch.int64)
-        starts = torch.tensor([0, 3, 5, 7], dtype=torch.int32)
-        out = torch.full((4, 16), -1, dtype=torch.int32)
-        torch.ops.sgl_kernel.fast_topk(scores, out, lengths, starts)
-        offsets = torch.arange(4, dtype=torch.int64) * 1000
-        torch.ops.sgl_kernel.fast_topk_transform_ragged_fused(scores, lengths, out, offsets, starts)
-        torch.topk(scores, 4)
-        torch.topk(torch.where(scores > 1, torch.nan, scores), 4)
-
-    def recorded(name: str) -> list[tuple[object, ...]]:
-        generator.manual_seed(4)
-        with wb.record(tmp_path / name, **H200) as recorder:
-            calls()
-        return [
-            (row.call.op, bits(row.scores), row.length, row.start, row.indices.tolist()) for row in rows_of(recorder)
-        ]
-
-    found = recorded("later")
+    found = recorded(tmp_path / "later")
     assert stream.queued == 5
     monkeypatch.setattr(awaited, "is_fit", lambda seen: False)
-    assert found == recorded("waited")
-    assert {one[0] for one in found} == {
+    assert found == recorded(tmp_path / "waited")
+    assert [one[0] for one in found] == [
         "vllm.persistent_topk", "sglang.fast_topk_v2", "sglang.fast_topk_transform_ragged_fused",
-    }  # fmt: skip
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
+@pytest.mark.parametrize("parts", [1, 3])
+def test_the_same_is_kept_by_the_kernels(
+    parts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The kernels themselves, on the CPU."""
+    expected = recorded(tmp_path / "waited")
+    device = EmulatedDevice(Path(str(request.config.cache.mkdir("emulated-kernels"))), monkeypatch)
+    device.parts = parts
+    monkeypatch.setattr(awaited, "is_fit", lambda seen: seen.table is None)
+    assert recorded(tmp_path / "kernels") == expected
+    assert device.launches == 10
 
 
 def test_what_the_device_has_passed_is_kept_at_the_next_call(tmp_path: Path, stream: Stream) -> None:

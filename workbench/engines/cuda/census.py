@@ -17,6 +17,7 @@ from workbench.numeric.histogram import RowCounts, Threshold
 
 NEEDS = (8, 0)  # compute capability
 LEAST_SHARE = 16384  # scores of a row that a block reads, where the row has so many
+ROUNDS = 8  # times that the device is filled with blocks, so that the last round weighs little
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,6 @@ def check_rows(scores: torch.Tensor, lengths: torch.Tensor, starts: torch.Tensor
 
 
 def parts_of(rows: int, width: int, sms: int) -> int:
-    """How many blocks share a row: as many as keep the device busy, if each has enough to read."""
-    wanted = -(-2 * RESIDENT * sms // max(rows, 1))
+    """How many blocks share a row: as many as fill a device of so many multiprocessors, if each has enough to read."""
+    wanted = -(-ROUNDS * RESIDENT * sms // max(rows, 1))
     return max(1, min(wanted, -(-width // LEAST_SHARE)))

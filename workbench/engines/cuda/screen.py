@@ -85,20 +85,25 @@ def screen_rows(
     cells = new((rows if parts > 1 else 0, CENSUS_CELLS), dtype=torch.int32)
     picked, flags = new((rows, PICKED_INTS), dtype=torch.int32), new(rows, dtype=torch.int32)
     kept = new((rows, width)) if keep else None
-    told = torch.empty(rows, dtype=torch.int32, pin_memory=True)
-    event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
     batch = (scores, scores.stride(0), width, lengths, starts)
     if rows:
         clear = CENSUS_CELLS if parts > 1 else 0
         run_support("picked.cu", (rows,), (*batch, selected, offsets, k, clear, cells, picked), device, longs=(1,))
         given = (*batch, k, parts, cells, picked, _on_device(tuple(gates), device), len(gates), flags, kept)
         run_support("screen.cu", (rows * parts,), given, device, longs=(1,))
-    with torch.cuda.device(device):
+    return Screened(kept, *_on_its_way(flags))
+
+
+def _on_its_way(flags: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    """Memory of the host that the flags are copied to, and the event after which they are there."""
+    told = torch.empty(flags.shape, dtype=flags.dtype, pin_memory=True)
+    event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    with torch.cuda.device(flags.device):
         told.copy_(flags, non_blocking=True)
         event.record()
-    return Screened(kept, told, event)
+    return told, event
 
 
 @cache
 def _on_device(gates: tuple[tuple[int, int, bool], ...], device: int) -> torch.Tensor | None:
-    return torch.tensor(gates, dtype=torch.int32).to(f"cuda:{device}") if gates else None
+    return torch.tensor(gates, dtype=torch.int32).to(torch.device("cuda", device)) if gates else None
