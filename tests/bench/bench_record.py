@@ -2,7 +2,8 @@
 
 python tests/bench/bench_record.py --library PATH/_C_stable_libtorch.abi3.so [--release vllm==0.26.0] [--output FILE]
 
-The library is the one that registers ``torch.ops._C.persistent_topk`` in a released wheel. Needs neither vLLM nor CuPy.
+The library is the one that registers ``torch.ops._C.persistent_topk`` in a released wheel. Needs no
+vLLM; with CuPy and NVRTC, rows are screened by kernels.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import workbench as wb
 from workbench.analysis.reference import reference
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Call, Row
+from workbench.engines.cuda.screen import lacks
 from workbench.record.surroundings import device_name
 
 ROOT = Path(__file__).parents[2]
@@ -174,6 +176,7 @@ def main() -> None:
         "device as recorded": device_name(torch.device("cuda", 0)),
         "versions": {name: version(name) for name in ("torch", "numpy")} | {"cuda": torch.version.cuda},
         "release": arguments.release,
+        "screened without waiting": not lacks(torch.cuda.current_device()),
         "command": f"python tests/bench/bench_record.py --library {arguments.library.name}",
         "kept": kept_rows(arguments.release),
         "overhead": overhead(arguments.release),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,3 +161,24 @@ def test_recording_keeps_what_was_there_at_the_call(
     assert len(kept) < 40, "of 320 rows"
     assert recorder.stopped == ""
     assert recorder._awaited.unfit == ""
+
+
+def test_a_graph_is_captured_while_calls_wait(tmp_path: Path, lossy_op: None) -> None:
+    width, k, workspace = 400, 16, ops.WORKSPACE.cuda()
+    lengths = torch.full((4,), width, dtype=torch.int32, device="cuda")
+    scores, output = matrix(4, width, 5).cuda(), torch.zeros(4, k, dtype=torch.int32, device="cuda")
+    scores[2] = 2000 + torch.arange(width, device="cuda")
+
+    def call() -> None:
+        torch.ops._C.cooperative_topk(scores, lengths, output, workspace, k, width)
+
+    with warnings.catch_warnings(), wb.record(tmp_path, ops="vllm.*", flush=1000) as recorder:
+        warnings.simplefilter("ignore")
+        call()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            call()
+        graph.replay()
+        call()
+    assert recorder.rows == 2
+    assert recorder.skipped == {"captured into a CUDA graph": 1}

@@ -96,7 +96,7 @@ def screen_rows(
 
 def _on_its_way(flags: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """Memory of the host that the flags are copied to, and the event after which they are there."""
-    told = torch.empty(flags.shape, dtype=flags.dtype, pin_memory=True)
+    told = torch.empty(flags.shape, dtype=flags.dtype, device="cpu", pin_memory=True)
     event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
     with torch.cuda.device(flags.device):
         told.copy_(flags, non_blocking=True)
@@ -106,4 +106,4 @@ def _on_its_way(flags: torch.Tensor) -> tuple[torch.Tensor, Any]:
 
 @cache
 def _on_device(gates: tuple[tuple[int, int, bool], ...], device: int) -> torch.Tensor | None:
-    return torch.tensor(gates, dtype=torch.int32).to(torch.device("cuda", device)) if gates else None
+    return torch.tensor(gates, dtype=torch.int32, device="cpu").to(torch.device("cuda", device)) if gates else None
