@@ -74,6 +74,13 @@ __device__ __forceinline__ Valid valid_of(const float* scores, long long stride,
   return {scores + row * stride + start, length, claimed == start && lengths[row] == length};
 }
 
+// Where the count of a bin lies, and the other way round. Scores of few digits, as whole numbers are, differ in the upper
+// bits of their bins alone, which would all be of one bank of shared memory.
+__device__ __forceinline__ unsigned place_of(unsigned bin) {
+  constexpr int HALF_WAY = (FINE_BITS + 1) / 2;
+  return WORKBENCH_SPREAD ? bin ^ bin >> HALF_WAY : bin;
+}
+
 // What one thread counts. With Least, also the scores that are not at most `least`: the greater ones, and NaN.
 template <bool Least>
 class Tally {
@@ -84,10 +91,10 @@ class Tally {
   // By the bits of fp16 as they are: the order of the bins is made at the end.
   __device__ __forceinline__ void four(const float4& all) {
     const unsigned low = half_pair(all.x, all.y), high = half_pair(all.z, all.w);
-    atomicAdd(&bins_[(low & 0xFFFFu) >> FINE_SHIFT], 1);
-    atomicAdd(&bins_[low >> (HALF_BITS + FINE_SHIFT)], 1);
-    atomicAdd(&bins_[(high & 0xFFFFu) >> FINE_SHIFT], 1);
-    atomicAdd(&bins_[high >> (HALF_BITS + FINE_SHIFT)], 1);
+    atomicAdd(&bins_[place_of((low & 0xFFFFu) >> FINE_SHIFT)], 1);
+    atomicAdd(&bins_[place_of(low >> (HALF_BITS + FINE_SHIFT))], 1);
+    atomicAdd(&bins_[place_of((high & 0xFFFFu) >> FINE_SHIFT)], 1);
+    atomicAdd(&bins_[place_of(high >> (HALF_BITS + FINE_SHIFT))], 1);
     const float most = fmaxf(fmaxf(fabsf(all.x), fabsf(all.y)), fmaxf(fabsf(all.z), fabsf(all.w)));
     if (!(most <= HALF_MOST)) {
       odd(all.x);
@@ -104,7 +111,7 @@ class Tally {
   }
 
   __device__ __forceinline__ void one(float score) {
-    atomicAdd(&bins_[half_bits(score) >> FINE_SHIFT], 1);
+    atomicAdd(&bins_[place_of(half_bits(score) >> FINE_SHIFT)], 1);
     odd(score);
     if constexpr (Least) count_[GREATER] += !(score <= least_);
   }
@@ -214,7 +221,7 @@ __device__ __forceinline__ bool census(const Valid& row, int k, int part, int pa
   int nan = 0;
 #pragma unroll
   for (int turn = 0; turn < EACH; ++turn) {
-    const int bin = turn * THREADS + threadIdx.x;
+    const int bin = static_cast<int>(place_of(turn * THREADS + threadIdx.x));
     shared.counts.of[in_order(bin)] = is_nan_bin(bin) ? 0 : held[turn];
     nan += is_nan_bin(bin) ? held[turn] : 0;
   }

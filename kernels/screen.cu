@@ -9,10 +9,13 @@ namespace workbench {
 // A buffer that a row can overflow: workbench/record/screening.py.
 struct Gate {
   int bits, capacity, ranked;
+  int longer_than, up_to;  // lengths of the rows that are sent there
 };
+static_assert(sizeof(Gate) == 4 * WORKBENCH_GATE_INTS, "the buffers differ from those that the host hands on");
 
 // Whether the threshold bin overflows a buffer and holds winners above the least one, or ranks may run out.
 __device__ __forceinline__ bool overflows(const Numbers& numbers, const Gate& gate, int greater) {
+  if (numbers.length <= gate.longer_than || numbers.length > gate.up_to) return false;
   for (int place = 0; place < Widths::COUNT; ++place) {
     const Located& at = numbers.at[place];
     if (Widths::at(place) != gate.bits || at.population <= gate.capacity) continue;

@@ -40,7 +40,14 @@ ROWS, WIDTH, AUDITED = 1024, 262144, 33
 WANTED = 0.6  # of the read bandwidth
 AS_IS, SHARE = "as it is", "share of read bandwidth"
 TIMES = Sampling(10, 3)
-BUILDS: tuple[dict[str, int], ...] = ({}, {"COPIES": 2}, {"COPIES": 4}, {"LOADS": 2}, {"LOADS": 2, "RESIDENT": 4})
+BUILDS: tuple[dict[str, int], ...] = (
+    {},
+    {"SPREAD": 0},
+    {"COPIES": 2},
+    {"COPIES": 4},
+    {"LOADS": 2},
+    {"LOADS": 2, "RESIDENT": 4},
+)
 SCHEMA = (
     "persistent_topk(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) -> ()"
 )

@@ -26,7 +26,7 @@ from workbench.record import awaited
 
 pytest.importorskip("cupy", reason="CuPy is not installed (extras cuda12, cuda13)")
 pytestmark = pytest.mark.usefixtures("own_cache")
-LENGTHS = (5003, 300_001)
+LENGTHS = (8209, 300_001)
 
 
 def on_device(batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
@@ -45,7 +45,7 @@ def expected(scores: torch.Tensor, k: int) -> RowCounts:
     return RowCounts(scores.numel(), thresholds, profile.nan, int((scores == -math.inf).sum()), int(past.sum()))
 
 
-@pytest.mark.parametrize("options", [None, {"COPIES": 4}, {"LOADS": 2}])
+@pytest.mark.parametrize("options", [None, {"COPIES": 4}, {"LOADS": 2, "SPREAD": 0}])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", batches())
 def test_counts(name: str, length: int, options: dict[str, int] | None) -> None:

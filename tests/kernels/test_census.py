@@ -47,7 +47,9 @@ def expected(batch: Batch, at: int) -> RowCounts:
 @pytest.mark.parametrize("name", batches())
 def test_counts_are_those_of_the_profile(name: str, parts: int, copies: int, device: EmulatedDevice) -> None:
     batch, device.parts = batches()[name], parts
-    counted = count_rows(batch.scores, batch.lengths, batch.k, starts=batch.starts, options={"COPIES": copies})
+    counted = count_rows(
+        batch.scores, batch.lengths, batch.k, starts=batch.starts, options={"COPIES": copies, "SPREAD": 2 - copies}
+    )
     for at, counts in enumerate(counted.rows()):
         assert counts == expected(batch, at), (name, at)
 
@@ -108,7 +110,7 @@ def test_buffers_alone_make_rows_suspect() -> None:
     _, exact, _ = next(spoiled(batch))
     found = {op: suspected(batch, exact, None, op)[0] for op in OPS}
     assert found[OPS[0]] == [False, True, True, False, False, False], "a plateau loses no value"
-    assert found[OPS[1]] == [False, True, True, False, True, True], "of a plateau on ranks only the judgement tells"
+    assert found[OPS[1]] == [False, False, True, False, True, True], "of a plateau on ranks only the judgement tells"
 
 
 def test_what_is_refused(device: EmulatedDevice) -> None:
@@ -118,4 +120,4 @@ def test_what_is_refused(device: EmulatedDevice) -> None:
     with pytest.raises(UsageError, match=r"at most 4096 is screened; coarse keys have 8, 10, 11, 12 bits"):
         screen_rows(batch.scores, batch.lengths, torch.zeros(6, 4097, dtype=torch.int32), ())
     with pytest.raises(UsageError, match="coarse keys have"):
-        screen_rows(batch.scores, batch.lengths, torch.zeros(6, 4, dtype=torch.int32), [(9, 1, False)])
+        screen_rows(batch.scores, batch.lengths, torch.zeros(6, 4, dtype=torch.int32), [(9, 1, False, 0, 9)])

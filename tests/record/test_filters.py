@@ -217,3 +217,17 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be made"):
         wb.record(tmp_path / "file" / "folder")
+
+
+@pytest.mark.parametrize(("length", "suspect"), [(32768, True), (32769, False)])
+def test_a_row_is_held_against_the_buffers_of_its_length(length: int, suspect: bool) -> None:
+    """5000 scores of one 8-bit bin overflow vllm.histogram_256, which takes up to 32768, and not vllm.filtered."""
+    scores = torch.linspace(-2, -1, length)
+    scores[:5000] = torch.linspace(1, 1.2, 5000)
+    interface = next(one for one in INTERFACES if one.op == "vllm.persistent_topk")
+    out = torch.arange(5000 - 512, 5000, dtype=torch.int32)[None]
+    given = {"logits": scores[None], "output": out, "k": 512, "max_seq_len": length}
+    seen = read(interface, {**given, "lengths": torch.tensor([length], dtype=torch.int32)})
+    assert bool(suspects(seen, out)) == suspect
+    risks = [risk(RowProfile(scores, "float32", 512), get_path(name)) for name in get_op(interface.op).reaches]
+    assert any(one.level == "at risk" for one in risks) == suspect

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import torch
 
+from workbench.capture.format import MAX_WIDTH
 from workbench.numeric.keys import half_keys
 from workbench.paths.catalog import PATHS
 from workbench.paths.ops import OPS
@@ -32,32 +33,38 @@ class Gate(NamedTuple):
     Attributes:
         bits: of the coarse key. capacity: the least population that can overflow, less one.
         ranked: whether several blocks share the bin, any of which can run out of room.
+        longer_than, up_to: a row's length must be above the one and not above the other to be sent there.
     """
 
     bits: int
     capacity: int
     ranked: bool
+    longer_than: int
+    up_to: int
 
 
 @functools.cache
 def gates(op: str, k: int) -> tuple[Gate, ...]:
-    """The tightest buffer under each coarse key among the paths that an op reaches; of every path if it is unknown."""
+    """The tightest buffer of each coarse key and lengths, of the paths that an op reaches; of every path if unknown."""
     if op == TOPK:
         return ()
     reached = next((one.reaches for one in OPS if one.name == op), None)
-    found: dict[tuple[int, bool], int] = {}
+    found: dict[tuple[int, bool, int, int], int] = {}
     for path in PATHS:
         if path.key_bits is None or (reached is not None and path.name not in reached):
             continue
         for variant in path.variants:
             buffer = variant.buffer or path.buffer
-            if buffer is None or variant.lossless:
+            own = path.as_variant(variant)
+            if buffer is None or variant.lossless or own.unmet(k=k, length=None, dtype="float32"):
                 continue
-            ranked = buffer.ranks is not None
             room = min(buffer.slots(k), buffer.ranks.capacity if buffer.ranks else buffer.slots(k))
-            key = (path.key_bits, ranked)
+            low, high = (k if one == "k" else one for one in (own.longer_than, own.up_to))
+            key = (path.key_bits, buffer.ranks is not None, low or 0, MAX_WIDTH if high is None else high)
             found[key] = min(room, found.get(key, room))
-    return tuple(Gate(bits, capacity, ranked) for (bits, ranked), capacity in sorted(found.items()))
+    return tuple(
+        Gate(bits, capacity, ranked, low, high) for (bits, ranked, low, high), capacity in sorted(found.items())
+    )
 
 
 def suspects(seen: Seen, out: torch.Tensor | None) -> torch.Tensor:
@@ -105,7 +112,7 @@ def _part(seen: Seen, out: torch.Tensor, first: int, last: int) -> torch.Tensor:
     bad |= (inside & ~torch.isfinite(values)).any(1)  # the paths' own rules for these are for the exact judgement
     buffers = gates(seen.interface.op, k) if scores.dtype == torch.float32 else ()
     if buffers:
-        bad |= _overflows(buffers, scores, valid, values, counted, least) & (length > k)[:, 0]
+        bad |= _overflows(buffers, scores, valid, values, counted, least, length[:, 0]) & (length > k)[:, 0]
     return bad
 
 
@@ -116,6 +123,7 @@ def _overflows(
     values: torch.Tensor,
     counted: torch.Tensor,
     least: torch.Tensor,
+    length: torch.Tensor,
 ) -> torch.Tensor:
     """Rows whose threshold bin overflows a buffer and holds winners above the least one, or ranks that may run out.
 
@@ -130,7 +138,7 @@ def _overflows(
     better = (counted & (values > least)).sum(1, keepdim=True) - above
     bad = torch.zeros(scores.shape[0], dtype=torch.bool, device=scores.device)
     for at, one in enumerate(buffers):
-        full = reached[:, at] - above[:, at] > one.capacity
+        full = (reached[:, at] - above[:, at] > one.capacity) & (length > one.longer_than) & (length <= one.up_to)
         bad |= full if one.ranked else full & (better[:, at] > 0)
     return bad
 

@@ -19,6 +19,8 @@ from workbench.engines.cuda.support import check_tensor, refuse, run_support
 from workbench.errors import UsageError
 
 MOST_K = SEEN_SLOTS // 2
+# Bits of a buffer's coarse key, population that fits, whether ranks share it, and lengths of its rows: above, up to.
+Gate = tuple[int, int, bool, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ def screen_rows(
     scores: torch.Tensor,
     lengths: torch.Tensor,
     selected: torch.Tensor,
-    gates: Sequence[tuple[int, int, bool]],
+    gates: Sequence[Gate],
     *,
     starts: torch.Tensor | None = None,
     offsets: torch.Tensor | None = None,
@@ -65,7 +67,7 @@ def screen_rows(
     Args:
         scores: float32 [rows, width] on a CUDA device, rows any distance apart. lengths, starts: int32 [rows] there.
         selected: int32 [rows, k] there, contiguous, positions within the valid scores, k up to ``MOST_K``.
-        gates: bits of the coarse key, population that fits, and whether it is shared by ranks, of each buffer.
+        gates: of each buffer that rows are held against.
         offsets: int32 [rows] there, what positions were moved by.
         keep: whether suspect rows are copied, so that the scores may be written over by what is queued afterwards.
 
@@ -78,7 +80,7 @@ def screen_rows(
     if offsets is not None:
         check_tensor("offsets", offsets, torch.int32, (rows,), scores.device, whole=True)
     refuse(list(lacks(device)))
-    if k > MOST_K or any(bits not in WIDTHS for bits, _, _ in gates):
+    if k > MOST_K or any(one[0] not in WIDTHS for one in gates):
         raise UsageError(f"k is {k}, at most {MOST_K} is screened; coarse keys have {', '.join(map(str, WIDTHS))} bits")
     parts = parts_of(rows, width, limits_of(device).sms)
     new: Callable[..., torch.Tensor] = scores.new_empty
@@ -105,5 +107,5 @@ def _on_its_way(flags: torch.Tensor) -> tuple[torch.Tensor, Any]:
 
 
 @cache
-def _on_device(gates: tuple[tuple[int, int, bool], ...], device: int) -> torch.Tensor | None:
+def _on_device(gates: tuple[Gate, ...], device: int) -> torch.Tensor | None:
     return torch.tensor(gates, dtype=torch.int32, device="cpu").to(torch.device("cuda", device)) if gates else None

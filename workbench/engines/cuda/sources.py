@@ -225,6 +225,7 @@ CLUSTER_KERNELS: dict[str, Kernel] = {
 WIDTHS = tuple(sorted({path.key_bits for path in PATHS if path.key_bits is not None}))
 CENSUS_INTS = 4 * len(WIDTHS) + 4  # that a census tells of a row
 CENSUS_CELLS = (1 << WIDTHS[-1]) + 4  # of the workspace of a row that several blocks share
+GATE_INTS = 5  # of a buffer that rows are held against
 PICKED_INTS = 3  # that the first step of screening tells the second of a row
 RESIDENT = 3  # blocks of a census that a multiprocessor has at once
 SEEN_SLOTS = 2 * 4096  # of a table of the positions in a selection: of up to half as many
@@ -232,6 +233,7 @@ _CENSUS: dict[str, Value] = {
     "THREADS": 512,
     "COPIES": 1,
     "LOADS": 4,
+    "SPREAD": 1,
     "FINE_BITS": WIDTHS[-1],
     "KEY_WIDTHS": WIDTHS,
     "CENSUS_CELLS": CENSUS_CELLS,
@@ -245,7 +247,7 @@ SUPPORT: dict[str, Mapping[str, Value]] = {
     "census.cu": {**_CENSUS, "RESIDENT": RESIDENT},
     "picked.cu": {**_CENSUS, "PICKED_INTS": PICKED_INTS, "SEEN_SLOTS": SEEN_SLOTS},
     "probe.cu": {},
-    "screen.cu": {**_CENSUS, "PICKED_INTS": PICKED_INTS, "RESIDENT": RESIDENT},
+    "screen.cu": {**_CENSUS, "GATE_INTS": GATE_INTS, "PICKED_INTS": PICKED_INTS, "RESIDENT": RESIDENT},
 }
 
 
