@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from workbench.analysis import profile
 from workbench.analysis.profile import Cut, RowProfile
 from workbench.analysis.risk import Risk, census, risk
 from workbench.paths.catalog import find_paths, get_path
@@ -71,6 +74,25 @@ def test_order_correlation_marks_rows_that_fall_along_the_row() -> None:
     assert found.most_missing == 388
     shuffled = falling[torch.randperm(4096, generator=torch.Generator().manual_seed(0))]
     assert abs(of("vllm.histogram_2048", shuffled).order_correlation) < 0.1
+
+
+@pytest.mark.parametrize("whole", [profile.WHOLE, 1])
+def test_order_correlation_is_spearmans(whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal scores share their mean rank; more members than whole numbers can be summed for give the same."""
+    monkeypatch.setattr(profile, "WHOLE", whole)
+    generator = torch.Generator().manual_seed(2)
+    for scores in (
+        torch.rand(301, generator=generator),
+        torch.randint(0, 4, (300,), generator=generator).float() + torch.arange(300) / 200,
+        torch.randint(0, 3, (300,), generator=generator).float(),
+        torch.tensor([2.0, 1.0]),
+        torch.arange(50.0) // 7,
+    ):
+        ranks = pd.Series(scores.numpy()).rank()
+        expected = np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]
+        found = Cut(torch.arange(len(ranks)), scores, 1).order_correlation
+        assert found == pytest.approx(expected, abs=1e-12)
+    assert Cut(torch.arange(9), torch.ones(9), 1).order_correlation == 0.0
 
 
 def test_nan() -> None:

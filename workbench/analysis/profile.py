@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
-import numpy as np
 import torch
 
 from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
@@ -13,6 +13,8 @@ from workbench.numeric.histogram import HalfHistogram, RowCounts, Threshold
 from workbench.numeric.keys import value_keys
 from workbench.paths.lengths import Window
 from workbench.paths.spec import Buffer
+
+WHOLE = 1 << 21  # members whose sums of products int64 holds, so that every device gives the same number
 
 
 class Cut:
@@ -36,18 +38,21 @@ class Cut:
     @cached_property
     def order_correlation(self) -> float:
         """Spearman's rank correlation of score and position; 0 where all values are equal."""
-        values = self.keys.cpu().numpy()
-        order = np.argsort(values)
-        ascending = values[order]
-        starts = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
-        if starts.size < 2:
+        ascending, order = torch.sort(self.keys)
+        _, equal = torch.unique_consecutive(ascending, return_counts=True)
+        if equal.numel() < 2:
             return 0.0
-        ends = np.append(starts[1:], order.size)
-        ranks = np.repeat((starts + ends - 1) / 2, ends - starts)  # equal values share their mean rank
-        middle = (order.size - 1) / 2
-        ranks, places = ranks - middle, order - middle
-        found = float(ranks @ places / np.sqrt((ranks @ ranks) * (places @ places)))
-        return min(max(found, -1.0), 1.0)  # of a million members in order it can come out a rounding beyond
+        # Twice the distance from the middle, whole numbers: equal values share their mean rank.
+        ends, count = equal.cumsum(0), order.numel()
+        ranks = torch.repeat_interleave(2 * ends - equal - count, equal)
+        places = 2 * order - (count - 1)
+        if count > WHOLE:
+            ranks, places = ranks.double(), places.double()
+        together, of_ranks, of_places = (
+            float(total) for total in ((ranks * places).sum(), (ranks * ranks).sum(), (places * places).sum())
+        )
+        found = together / math.sqrt(of_ranks) / math.sqrt(of_places)
+        return min(max(found, -1.0), 1.0)  # of scores in order it can come out a rounding beyond
 
 
 class Filling:
