@@ -9,7 +9,7 @@ from tests.kernels.screened import batches
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import census
 from workbench.capture.row import Call, Row
-from workbench.engines.cuda.sources import WIDTHS
+from workbench.engines.cuda.support_sources import WIDTHS
 from workbench.numeric.histogram import RowCounts, Threshold
 from workbench.paths.catalog import get_path
 from workbench.runs.case import Case

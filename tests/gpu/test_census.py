@@ -19,7 +19,7 @@ from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import census
 from workbench.engines.cuda.census import count_rows
 from workbench.engines.cuda.screen import screen_rows
-from workbench.engines.cuda.sources import WIDTHS
+from workbench.engines.cuda.support_sources import WIDTHS
 from workbench.errors import UsageError
 from workbench.numeric.histogram import RowCounts
 from workbench.record import awaited

@@ -11,7 +11,7 @@ import torch
 
 from tests.kernels import emulated
 from workbench.engines.cuda import census, screen
-from workbench.engines.cuda.sources import support_options
+from workbench.engines.cuda.support_sources import support_options
 
 RUN = """
 extern "C" const char* emulate(unsigned blocks, unsigned threads, unsigned seed, {parameters}) {{

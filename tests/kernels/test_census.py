@@ -14,7 +14,7 @@ from tests.kernels.screened import OPS, Batch, batches, spoiled, suspected
 from workbench.analysis.profile import RowProfile
 from workbench.engines.cuda.census import count_rows, parts_of
 from workbench.engines.cuda.screen import screen_rows
-from workbench.engines.cuda.sources import SUPPORT, WIDTHS
+from workbench.engines.cuda.support_sources import SUPPORT, WIDTHS
 from workbench.errors import UsageError
 from workbench.numeric.histogram import RowCounts
 from workbench.paths.catalog import PATHS

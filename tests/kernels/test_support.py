@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.kernels import emulated
-from workbench.engines.cuda.sources import SUPPORT, support_options
+from workbench.engines.cuda.support_sources import SUPPORT, support_options
 from workbench.paths.blocks import BITMAP, block_amax, block_count, candidate_blocks
 
 pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")

@@ -13,6 +13,7 @@ from tests.kernels.expected import CASES, TRIVIAL
 from workbench.engines.cuda import compile, sources
 from workbench.engines.cuda.compile import KernelError, build
 from workbench.engines.cuda.nvrtc import find_nvrtc
+from workbench.engines.cuda.support_sources import SUPPORT, support_options
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import forms_clusters, get_device
@@ -51,10 +52,8 @@ def test_every_kernel_compiles(arch: str, telemetry: bool, kept: File, monkeypat
         registers = 0 < built.facts.registers * sources.walk_of(path).threads <= 65536
         return "" if fits and registers and not built.facts.spilled else f"{path.name} {variant}: {built.facts}"
 
-    for source in sources.SUPPORT:
-        assert not compile.build_source(
-            source, source, sources.support_options(source), arch, strict=True
-        ).facts.spilled
+    for source in SUPPORT:
+        assert not compile.build_source(source, source, support_options(source), arch, strict=True).facts.spilled
     clusters = forms_clusters((int(arch[3:-1]), int(arch[-1])))
     cases = [case for case in (*CASES, *TRIVIAL) if clusters or sources.ranks_of(*case) is None]
     different = {(sources.source_of(*case), *sources.build_options(*case)): case for case in cases}

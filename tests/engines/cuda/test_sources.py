@@ -9,16 +9,15 @@ from workbench.engines.cuda.reports import FIELDS, MOST_PASSES, PASS_FIELDS, REP
 from workbench.engines.cuda.sources import (
     CLUSTER_KERNELS,
     KERNELS,
-    SUPPORT,
     build_options,
     grid_of,
     kernel_of,
     report_ints_of,
     source_digest,
     source_of,
-    support_options,
     telemetry_of,
 )
+from workbench.engines.cuda.support_sources import SUPPORT, support_options
 from workbench.errors import UsageError
 from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.model import MODELS

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import torch
 
 from workbench.engines.cuda.device import limits_of, unavailable
-from workbench.engines.cuda.sources import CENSUS_CELLS, CENSUS_INTS, RESIDENT, WIDTHS, Value
+from workbench.engines.cuda.sources import Value
 from workbench.engines.cuda.support import check_tensor, refuse, run_support
+from workbench.engines.cuda.support_sources import CENSUS_CELLS, CENSUS_INTS, RESIDENT, WIDTHS
 from workbench.errors import UsageError
 from workbench.numeric.histogram import RowCounts, Threshold
 

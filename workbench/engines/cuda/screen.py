@@ -14,8 +14,8 @@ import torch
 
 from workbench.engines.cuda.census import NEEDS, check_rows, parts_of
 from workbench.engines.cuda.device import limits_of, unavailable
-from workbench.engines.cuda.sources import CENSUS_CELLS, PICKED_INTS, SEEN_SLOTS, WIDTHS
 from workbench.engines.cuda.support import check_tensor, refuse, run_support
+from workbench.engines.cuda.support_sources import CENSUS_CELLS, PICKED_INTS, SEEN_SLOTS, WIDTHS
 from workbench.errors import UsageError
 
 MOST_K = SEEN_SLOTS // 2

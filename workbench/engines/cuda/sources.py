@@ -28,8 +28,7 @@ from workbench.engines.cuda.grid import (
 )
 from workbench.engines.cuda.reports import MOST_PASSES, report_ints
 from workbench.errors import UsageError
-from workbench.paths import blocks
-from workbench.paths.catalog import PATHS, get_variant
+from workbench.paths.catalog import get_variant
 from workbench.paths.models import bf16, per_row, prefixes, recovery, rescans, sampled, sglang_v2
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
 from workbench.paths.selection import Telemetry
@@ -221,35 +220,6 @@ CLUSTER_KERNELS: dict[str, Kernel] = {
     **{name: _v2(name, "v2_cluster.cu") for name in sglang_v2.RULES if name != "v2_0.5.23"},
 }
 
-# Bits of the coarse keys of all paths: bins of the finest are parts of those of every other.
-WIDTHS = tuple(sorted({path.key_bits for path in PATHS if path.key_bits is not None}))
-CENSUS_INTS = 4 * len(WIDTHS) + 4  # that a census tells of a row
-CENSUS_CELLS = (1 << WIDTHS[-1]) + 4  # of the workspace of a row that several blocks share
-GATE_INTS = 5  # of a buffer that rows are held against
-PICKED_INTS = 3  # that the first step of screening tells the second of a row
-RESIDENT = 3  # blocks of a census that a multiprocessor has at once
-SEEN_SLOTS = 2 * 4096  # of a table of the positions in a selection: of up to half as many
-_CENSUS: dict[str, Value] = {
-    "THREADS": 512,
-    "COPIES": 1,
-    "LOADS": 4,
-    "SPREAD": 1,
-    "FINE_BITS": WIDTHS[-1],
-    "KEY_WIDTHS": WIDTHS,
-    "CENSUS_CELLS": CENSUS_CELLS,
-    "CENSUS_INTS": CENSUS_INTS,
-}
-
-# What is no selector: by the name of its file.
-SUPPORT: dict[str, Mapping[str, Value]] = {
-    "block_amax.cu": {"THREADS": 512, "KEYS_A_THREAD": 2, "BLOCK": blocks.BLOCK},
-    "candidate_blocks.cu": {"THREADS": 1024, "BLOCK": blocks.BLOCK, "BITMAP": blocks.BITMAP},
-    "census.cu": {**_CENSUS, "RESIDENT": RESIDENT},
-    "picked.cu": {**_CENSUS, "PICKED_INTS": PICKED_INTS, "SEEN_SLOTS": SEEN_SLOTS},
-    "probe.cu": {},
-    "screen.cu": {**_CENSUS, "GATE_INTS": GATE_INTS, "PICKED_INTS": PICKED_INTS, "RESIDENT": RESIDENT},
-}
-
 
 def kernel_of(path: Path, variant: str) -> Kernel | None:
     """What runs a variant of a path; ``None`` if the workbench has no kernel for it yet.
@@ -287,7 +257,7 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
         "RESIDUES": RESIDUES,
     }
     if kernel.dtype is None:
-        return _defined({**called, **kernel.options})
+        return defined({**called, **kernel.options})
     values: dict[str, Value] = {
         **called,
         "LOAD": walk.load,
@@ -300,12 +270,7 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
         **_ranks(path, ranks),
         **kernel.options,
     }
-    return _defined(values)
-
-
-def support_options(source: str, **other: Value) -> tuple[str, ...]:
-    """The options that build a source of ``SUPPORT``, some of them other ones."""
-    return _defined({**SUPPORT[source], **other})
+    return defined(values)
 
 
 def grid_of(path: Path, variant: str, shape: Shape) -> Grid:
@@ -412,7 +377,8 @@ def _ranks(path: Path, ranks: Ranks | None) -> dict[str, Value]:
     }
 
 
-def _defined(values: Mapping[str, Value]) -> tuple[str, ...]:
+def defined(values: Mapping[str, Value]) -> tuple[str, ...]:
+    """Numbers as build options, by name."""
     return tuple(f"-DWORKBENCH_{name}={_spelled(values[name])}" for name in sorted(values))
 
 

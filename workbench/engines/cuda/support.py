@@ -13,7 +13,8 @@ from workbench.engines.cuda.clusters import allow_size, clusters_at_once
 from workbench.engines.cuda.compile import Built, build_source
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
 from workbench.engines.cuda.launch import STATIC_SHARED, current_stream
-from workbench.engines.cuda.sources import SUPPORT, Value, support_options
+from workbench.engines.cuda.sources import Value
+from workbench.engines.cuda.support_sources import SUPPORT, support_options
 from workbench.errors import UsageError
 from workbench.paths.blocks import BLOCK, KEPT
 from workbench.paths.selection import UNWRITTEN
