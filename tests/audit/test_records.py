@@ -11,6 +11,10 @@ import pytest
 import torch
 
 from tests.audit.making import audited, content, dump, records, rows
+from tests.kernels import emulated
+from tests.kernels.emulated_device import EmulatedDevice
+from tests.kernels.screened import batches
+from workbench.audit import work
 from workbench.audit.asked import Asked, located
 from workbench.audit.lines import joined
 from workbench.audit.plan import make_plan
@@ -207,3 +211,30 @@ def test_rows_that_are_moved_together_get_the_same_lines(tmp_path: Path, monkeyp
     monkeypatch.setattr(worker, "_together", 9000)
     found = [joined(worker(job).payload) for job in make_plan(asked).jobs()]
     assert pa.concat_tables(found).equals(records(tmp_path / "out"))
+
+
+@pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
+def test_rows_that_a_device_has_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """By the kernel that counts whole batches, on the CPU."""
+    kinds = [
+        Row(batch.valid(at), batch.valid(at).numel(), call=Call(k=batch.k, width=9000))
+        for batch in batches(5003).values()
+        for at in range(len(batch.scores))
+        if batch.valid(at).numel()
+    ]
+    kinds += [
+        Row(torch.randn(900), length, start, Call(k=9)) for length, start in ((800, 7), (2000, 3), (-4, 0), (5, 1))
+    ]
+    (tmp_path / "dump").mkdir()
+    write_capture(tmp_path / "dump" / "a.safetensors", kinds)
+    asked = Asked(*located(tmp_path / "dump"))
+    alone, together = Worker(asked), Worker(asked)
+    device = EmulatedDevice(Path(str(request.config.cache.mkdir("emulated-kernels"))), monkeypatch)
+    monkeypatch.setattr(work, "_has_kernels", lambda scores: scores.dtype == torch.float32)
+    together._together = 1 << 30
+    for job in make_plan(asked).jobs():
+        assert joined(together(job).payload).equals(joined(alone(job).payload))
+        assert device.launches > 1
+        assert len(together._counts) == job.unit.count

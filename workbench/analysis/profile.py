@@ -121,6 +121,9 @@ class RowProfile:
         counts: of these scores with this k, where they were made already, as by ``engines.cuda.census`` for a whole
             batch; the row is then read only where its risk depends on which scores its bins hold.
 
+    Attributes:
+        counts: as given; ``None`` where the row is counted when that is first needed.
+
     Raises:
         ValueError: counts of another row.
     """
@@ -141,7 +144,7 @@ class RowProfile:
         self.width, self.start = scores.numel() if width is None else width, start
         if counts is not None and (counts.length != scores.numel() or dtype != "float32"):
             raise ValueError(f"counts of {counts.length} float32 scores, for a row of {scores.numel()} of {dtype}")
-        self._counts = counts
+        self.counts = counts
         self._thresholds: dict[int, Threshold] = dict(counts.thresholds) if counts is not None else {}
         self._cuts: dict[int, Cut] = {}
         self._fillings: dict[tuple[int, Buffer], Filling] = {}
@@ -164,7 +167,7 @@ class RowProfile:
     @cached_property
     def half(self) -> HalfHistogram:
         """The row's histogram over fp16 keys; float32 rows only."""
-        return HalfHistogram(self.scores, None if self._counts is None else self._counts.nan)
+        return HalfHistogram(self.scores, None if self.counts is None else self.counts.nan)
 
     def threshold(self, bits: int) -> Threshold:
         """The threshold bin under a coarse key of ``bits`` bits."""

@@ -34,6 +34,9 @@ def facts(profile: RowProfile) -> Facts:
     scores = profile.scores
     if profile.dtype != "float32":
         return _of_16_bits(scores, profile.k)
+    known = profile.counts
+    if known is not None:
+        return Facts(known.nan, known.minus_infinity, known.past_half, _ties(profile))
     counts = profile.half.counts
     # The fp16 keys at both ends: the infinities, with what rounds to them, and the numbers next to these.
     low, high = counts[LEAST_NUMBER : LEAST_NUMBER + 2].tolist(), counts[GREATEST_NUMBER - 1 : GREATEST_NUMBER + 1]
@@ -51,7 +54,8 @@ def _beyond(scores: torch.Tensor) -> int:
 def _ties(profile: RowProfile) -> int | None:
     if not profile.countable:
         return None
-    cut = profile.cut(16)
+    # Equal scores lie in one bin of any key: of one whose threshold is known already.
+    cut = profile.cut(16 if profile.counts is None else max(profile.counts.thresholds))
     # Both zeros are one value, though they lie in two bins.
     return int((profile.scores == 0).sum()) if cut.cut == 0 else cut.equal
 

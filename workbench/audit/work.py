@@ -18,7 +18,10 @@ from workbench.audit.plan import Job
 from workbench.capture import Capture, Row, open_capture
 from workbench.capture.row import digest_of, raw_bytes
 from workbench.capture.values import shown
+from workbench.engines.cuda.census import count_rows
+from workbench.engines.cuda.screen import lacks
 from workbench.errors import CaptureError, WorkbenchError
+from workbench.numeric.histogram import RowCounts
 from workbench.paths.catalog import PATHS, find_paths
 from workbench.paths.transforms.recorded import recorded_positions
 from workbench.runs.case import Case
@@ -79,6 +82,7 @@ class Worker:
         self._device = torch.device(device)
         self._together = 1 if self._device.type == "cpu" else TOGETHER
         self._open: OrderedDict[tuple[str, str], Capture] = OrderedDict()
+        self._counts: dict[int | None, RowCounts] = {}
 
     def __call__(self, job: Job) -> Done:
         """All lines of a unit; whatever goes wrong with a row is a line."""
@@ -123,13 +127,18 @@ class Worker:
         """Rows on the device, those of one width and dtype in one go."""
         if self._together == 1:
             return held
-        alike: dict[tuple[int, torch.dtype], list[torch.Tensor]] = defaultdict(list)
+        alike: dict[tuple[int, torch.dtype, int | None], list[Row]] = defaultdict(list)
         for _, row in held:
             if isinstance(row, Row):
-                alike[row.scores.numel(), row.scores.dtype].append(row.scores)
-        there = {kind: iter(torch.stack(scores).to(self._device)) for kind, scores in alike.items()}
+                alike[row.scores.numel(), row.scores.dtype, row.k].append(row)
+        there = {}
+        self._counts = {}
+        for kind, rows in alike.items():
+            stacked = torch.stack([row.scores for row in rows]).to(self._device)
+            there[kind] = iter(stacked)
+            self._counts |= _counted(stacked, rows)
         return [
-            (number, replace(row, scores=next(there[row.scores.numel(), row.scores.dtype])))
+            (number, replace(row, scores=next(there[row.scores.numel(), row.scores.dtype, row.k])))
             if isinstance(row, Row)
             else (number, row)
             for number, row in held
@@ -156,12 +165,31 @@ class Worker:
 
     def _judged(self, row: Row, file: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """A row's own columns, and those of its lines."""
-        case = Case(row)
+        case = Case(row, counts=self._counts.get(row.index))
         reached = _reached(case)
         found = [_census_line(risk, reached.get(risk.path)) for risk in census_of(case, self._paths)]
         if row.indices is not None:
             found.append(_recorded_line(row, case))
         return {"file": file, **_about(row, case)}, found
+
+
+def _counted(scores: torch.Tensor, rows: list[Row]) -> dict[int | None, RowCounts]:
+    """What one pass over rows of one k counts, by their numbers; without kernels for it each is counted by itself.
+
+    Args:
+        scores: [rows, width], those of the rows on the device.
+    """
+    k = rows[0].k
+    if not _has_kernels(scores) or k is None or k < 1:
+        return {}
+    windows = torch.tensor([(row.length, row.start) for row in rows], dtype=torch.int32).T.contiguous()
+    lengths, starts = windows.to(scores.device)
+    counts = count_rows(scores, lengths, k, starts=starts).rows()
+    return {row.index: one for row, one in zip(rows, counts, strict=True) if one.length == row.valid.numel()}
+
+
+def _has_kernels(scores: torch.Tensor) -> bool:
+    return scores.is_cuda and scores.dtype == torch.float32 and not lacks(scores.device.index)
 
 
 def in_words(error: Exception) -> str:
