@@ -117,6 +117,27 @@ def test_screening(name: str, length: int) -> None:
                 assert torch.equal(told.kept[at].cpu().view(torch.int32), batch.scores[at].view(torch.int32))
 
 
+def test_an_audit_there_says_what_it_says_here(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="an audit's lines are Arrow's")
+    from workbench.audit.asked import Asked, located
+    from workbench.audit.lines import joined
+    from workbench.audit.plan import make_plan
+    from workbench.audit.work import Worker
+
+    rows = [
+        wb.Row(batch.valid(at), batch.valid(at).numel(), call=wb.Call(k=batch.k, width=9000))
+        for batch in batches().values()
+        for at in range(len(batch.scores))
+        if batch.valid(at).numel()
+    ]
+    wb.write(tmp_path / "rows.safetensors", rows)
+    asked = Asked(*located(tmp_path))
+    there, here = Worker(asked, "cuda:0"), Worker(asked)
+    for job in make_plan(asked).jobs():
+        assert joined(there(job).payload).equals(joined(here(job).payload))
+        assert len(there._counts) == job.unit.count
+
+
 @pytest.fixture
 def lossy_op() -> Iterator[None]:
     """An op for the device that loses the best of rows above 1000."""
