@@ -8,7 +8,8 @@ from itertools import accumulate
 
 import torch
 
-from workbench.capture.capture import Capture, CaptureInfo
+from workbench.capture.about import CaptureInfo
+from workbench.capture.capture import Capture
 from workbench.capture.format import CALL_FIELDS, STRINGS
 from workbench.capture.mapped import RAW, Mapped
 from workbench.capture.row import Call

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.capture.capture import Capture, file_info
+from workbench.capture.about import file_info
+from workbench.capture.capture import Capture
 from workbench.capture.foreign import Group, TensorSet, natural, open_groups
 from workbench.capture.format import CALL_BOUNDS, METADATA_KEY, STRINGS, parse_strings
 from workbench.capture.readers import safetensors_file

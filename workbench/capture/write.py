@@ -11,7 +11,8 @@ from typing import BinaryIO
 
 import torch
 
-from workbench.capture.capture import Capture, CaptureInfo, check_memory_row
+from workbench.capture.about import CaptureInfo
+from workbench.capture.capture import Capture, check_memory_row
 from workbench.capture.foreign import INDEX_SUFFIX
 from workbench.capture.format import (
     CALL_FIELDS,
