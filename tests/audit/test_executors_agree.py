@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.audit.making import audited, content, dump
-from workbench.audit.front import audit
+from workbench.audit.front import Progress, audit
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,31 @@ def test_worker_processes(folder: Path, alone: dict[str, bytes], tmp_path: Path,
     found = audit(folder, tmp_path / "out", executor="processes", workers=workers, unit_bytes=9000)
     assert content(tmp_path / "out") == alone
     assert found.failed_files == 1
+
+
+def test_a_worker_that_is_killed_does_not_show(folder: Path, alone: dict[str, bytes], tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill(at: Progress) -> None:
+        workers = sorted(_workers() - set(killed))
+        if at.planned and at.units[0] in (1, 4) and workers:
+            killed.append(workers[0])
+            os.kill(workers[0], signal.SIGKILL)
+
+    audit(folder, tmp_path / "out", executor="processes", workers=2, unit_bytes=9000, progress=kill)
+    assert killed
+    assert content(tmp_path / "out") == alone
+
+
+def _workers() -> set[int]:
+    """Processes that this one started and that still run."""
+    found = set()
+    for children in Path("/proc/self/task").glob("*/children"):
+        for number in children.read_text().split():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                    found.add(int(number))
+    return found
 
 
 @pytest.mark.slow
