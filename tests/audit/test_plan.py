@@ -143,6 +143,18 @@ def test_dumps_of_other_tools_are_taken_as_they_open(tmp_path: Path) -> None:
     }
 
 
+def test_what_goes_with_some_files_only_is_told_of_the_others(tmp_path: Path) -> None:
+    """A capture is read as it was recorded, so that asking for another dtype is an error of it, and of no dump."""
+    (tmp_path / "a").mkdir()
+    write_capture(tmp_path / "capture.safetensors", rows(1))
+    torch.save({"scores": torch.ones(2, 500)}, tmp_path / "a" / "dump.pt")
+    plan = planned(tmp_path, k=64, as_dtype="bfloat16")
+    assert [(file.file, file.rows) for file in plan.files] == [("a/dump.pt", 2), ("capture.safetensors", 0)]
+    assert "as_dtype" in plan.files[1].error
+    with pytest.raises(UsageError, match="as_dtype"):
+        planned(tmp_path / "capture.safetensors", as_dtype="bfloat16")
+
+
 def test_a_sharded_set_is_one_file_and_its_shards_are_none(tmp_path: Path) -> None:
     shards = {}
     for number in (1, 2):

@@ -83,6 +83,9 @@ def test_files_that_appeared_are_told(cli: Cli, healthy: Path, tmp_path: Path) -
         (("{}", "-o", "out", "--max-memory", "much"), "max_memory is 'much'"),
         (("{}", "-o", "out", "--workers", "0"), "--workers"),
         (("{}", "-o", "out", "--address", "a:1"), "an address is for the executor ray"),
+        (("{}/..", "-o", "{}"), "and no audit; choose another folder"),
+        (("empty", "-o", "out"), "empty: holds no capture and no dump"),
+        (("{}", "-o", "out", "--scores", "a*b*c", "--lengths", ""), "more than one *"),
         (("{}", "-o", "out", "--gpus"), "no CUDA device"),
         (("{}", "-o", "out", "--gpus", *HERE), "no CUDA device"),
         (("{}", "-o", "none/out"), "none/out: cannot be written: No such file or directory"),
@@ -95,6 +98,7 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_made(
     cli: Cli, healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
     result = cli("audit", *(argument.format(healthy) for argument in arguments))
     assert result.exit_code == 2
     assert said in result.stderr
@@ -153,3 +157,17 @@ def _children_of(command: list[str]) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def test_an_empty_folder_of_the_user_stays(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "empty").mkdir()
+    assert cli("audit", tmp_path / "empty", "-o", tmp_path / "out").exit_code == 2
+    assert [path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"] == []
+
+
+def test_an_output_within_the_audited_folder_is_no_part_of_it(cli_json: CliJson, healthy: Path) -> None:
+    _, document = cli_json("audit", healthy, "-o", healthy / "out", *HERE)
+    assert document["audited"]["files"] == 1
+    code, again = cli_json("audit", healthy, "-o", healthy / "second", *HERE)
+    assert (code, again["audited"]["files"]) == (0, 1)

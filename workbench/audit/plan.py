@@ -21,6 +21,7 @@ from workbench.paths.catalog import find_paths
 
 UNIT_LINES = 2**15  # of records, at most, where a row has no more
 PART_LINES = 2**16
+_ASKED = "what is asked for cannot be: "
 _SIZES = {name: dtype.itemsize for dtype, name in SCORE_DTYPES.items()}
 
 
@@ -123,6 +124,10 @@ def make_plan(asked: Asked, seen: Callable[[int], None] = lambda files: None) ->
             seen(len(files))
     if not files:
         raise UsageError(f"{shown(asked.folder)}: holds no capture and no dump; name a folder of captures")
+    if not any(file.rows for file in files.values()):
+        for file in files.values():
+            if file.error.startswith(_ASKED):
+                raise UsageError(f"{shown(file.file)}: {file.error.removeprefix(_ASKED)}")
     return AuditPlan(tuple(files.values()))
 
 
@@ -163,6 +168,8 @@ def _file(name: str, asked: Asked, lines: int, whole: bool = False) -> File:
             )
     except CaptureError as error:
         return File(name, _size(path), error=error.reason)
+    except UsageError as error:  # what is asked for does not go with this file; it may with others
+        return File(name, _size(path), error=f"{_ASKED}{error}")
 
 
 def _size(path: Path) -> int | None:

@@ -86,7 +86,12 @@ def _made(executor: str | Executor, workers: int | None, address: str | None, gp
 
 
 def _planned(store: Store, asked: Asked, progress: Told) -> AuditPlan:
-    plan = make_plan(asked, lambda files: progress(Progress(files)))
+    try:
+        plan = make_plan(asked, lambda files: progress(Progress(files)))
+    except UsageError:
+        if not store.resumed:
+            store.discard()
+        raise
     store.set_plan(plan)
     return plan
 

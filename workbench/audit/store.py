@@ -98,6 +98,7 @@ class Store:
         try:
             if not path_text(self.name):
                 raise UsageError("the output is named by an empty string; name a folder")
+            self._made = not self.folder.exists()
             self.folder.mkdir(exist_ok=True)
             names = set(os.listdir(self.folder))  # noqa: PTH208  names, not paths
         except FileExistsError:
@@ -179,6 +180,15 @@ class Store:
                 self._journals[at] = Journal(self._frames(at))
         for at in list(self._journals):
             self._write_if_done(at)
+
+    def discard(self) -> None:
+        """Take back what was begun and came to nothing; the folder too, if it was made for it."""
+        for folder in (self._work, self._records):
+            shutil.rmtree(folder)
+        (self.folder / AUDIT).unlink()
+        if self._made:
+            (self.folder / LOCK).unlink(missing_ok=True)
+            self.folder.rmdir()
 
     def _part(self, at: int) -> Path:
         return self._records / f"part-{at:06}.parquet"
