@@ -101,6 +101,22 @@ class Waits:
 
 
 @dataclass(frozen=True)
+class Marks:
+    """Each unit leaves its process's number in a folder, then takes some seconds."""
+
+    folder: Path
+    seconds: float
+
+    def open(self, worker: int) -> Callable[[int], int]:
+        def work(unit: int) -> int:
+            written(self.folder / f"unit-{unit}", str(os.getpid()))
+            time.sleep(self.seconds)
+            return unit
+
+        return work
+
+
+@dataclass(frozen=True)
 class Raises:
     """Unit 2 raises; ``opening`` does so before."""
 

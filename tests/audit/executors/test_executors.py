@@ -105,6 +105,14 @@ def test_units_are_drawn_as_results_are_consumed(name: str, pool: Processes) -> 
     results.close()
 
 
+def test_a_run_ends_the_one_before(pool: Processes) -> None:
+    before = pool.run(Seen(), range(100))
+    next(before)
+    assert dict(pool.run(Digest(), range(2))) == dict(make_executor("serial").run(Digest(), range(2)))
+    with pytest.raises(RuntimeError, match="the run was ended"):
+        list(before)
+
+
 @pytest.mark.parametrize("by", [signal.SIGKILL, *SLOW])
 def test_a_unit_that_kills_its_worker_is_run_again_and_then_lost(pool: Processes, tmp_path: Path, by: int) -> None:
     assert sorted(pool.run(Deadly(tmp_path, 1, by), range(8))) == [(unit, unit) for unit in range(8)]
@@ -200,7 +208,7 @@ def test_what_is_left_in_the_middle_ends_its_workers_and_leaves_nothing_open(tmp
         began = time.monotonic()
     assert time.monotonic() - began < 2
     assert all(ended(pid, 0.5) for pid in pids if pid is not None)
-    with pytest.raises(StopIteration):
+    with pytest.raises(RuntimeError, match="the run was ended"):
         next(results)
     assert descriptors() <= before
 

@@ -9,7 +9,19 @@ from typing import Any, Generic, Protocol, TypeVar
 from workbench.engines.worker.tasks import Raised, Task
 from workbench.errors import UsageError
 
-__all__ = ["AHEAD", "ATTEMPTS", "OPENINGS", "Executor", "Lost", "Task", "TaskError", "failure", "lost", "unopened"]
+__all__ = [
+    "AHEAD",
+    "ATTEMPTS",
+    "OPENINGS",
+    "Executor",
+    "Lost",
+    "Task",
+    "TaskError",
+    "ended_early",
+    "failure",
+    "lost",
+    "unopened",
+]
 
 U = TypeVar("U")
 R = TypeVar("R")
@@ -59,7 +71,8 @@ class Executor(Protocol):
 
     def run(self, task: Task[U, R], units: Iterable[U]) -> Iterator[tuple[U, R] | Lost[U]]:
         """The results as they come, in any order; units are drawn as workers get free, so that neither is ever held
-        whole. A unit whose worker died goes to a fresh one, a second death is ``Lost``. One run at a time.
+        whole. A unit whose worker died goes to a fresh one, a second death is ``Lost``. One run at a time: a new one
+        ends the one before it, whose iterator then raises RuntimeError.
 
         Raises:
             WorkbenchError: the task raised one; of a unit, it is named. Or no worker lives to open the task.
@@ -76,6 +89,11 @@ def failure(unit: object, raised: Raised) -> Exception:
     if raised.error is None:
         return TaskError(unit, raised.text, raised.trace)
     return raised.error if unit is None else UsageError(f"{_place(unit)}: {raised.error}")
+
+
+def ended_early() -> RuntimeError:
+    """For whoever goes on with the results of a run whose workers were ended: the rest must not seem to be done."""
+    return RuntimeError("the run was ended, by another one or since its executor was left")
 
 
 def lost(unit: U, reasons: Sequence[str]) -> Lost[U]:

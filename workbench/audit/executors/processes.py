@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, Task, failure, lost, unopened
+from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, Task, ended_early, failure, lost, unopened
 from workbench.engines.worker.host import LOAD_S, Worker
 from workbench.engines.worker.tasks import Raised, as_tensor, in_bytes
 from workbench.engines.worker.wire import Parcel, pack
@@ -41,6 +41,7 @@ class Processes:
 
     def run(self, task: Task[U, R], units: Iterable[U]) -> Iterator[tuple[U, R] | Lost[U]]:
         """As ``Executor.run``; at most two units a worker are drawn and not yet consumed."""
+        self._end_run()
         run = self._run = _Run(pack(as_tensor(pickle.dumps(task))))
         slots, waiting, flying = iter(self._slots), iter(units), 0
         try:
@@ -59,6 +60,7 @@ class Processes:
                 if isinstance(answer, BaseException):
                     raise answer
                 yield answer
+            raise ended_early()
         finally:
             run.end()
 
@@ -66,11 +68,14 @@ class Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end_run()
+        for slot in self._slots:
+            slot.close()
+
+    def _end_run(self) -> None:
         if self._run is not None:
             self._run.end()
         self._run = None
-        for slot in self._slots:
-            slot.close()
 
 
 class _Job:

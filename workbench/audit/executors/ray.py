@@ -7,10 +7,11 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from workbench.audit.executors.actor import Actor, differences, ending, versions
-from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, Task, failure, lost, unopened
+from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, Task, ended_early, failure, lost, unopened
 from workbench.audit.executors.cluster import Connection
 from workbench.engines.worker.tasks import Raised
 from workbench.errors import UsageError
@@ -21,6 +22,7 @@ R = TypeVar("R")
 POLL_S = 0.5  # how late a timeout, or a node that joined, may be seen
 LOOK_S = 2.0  # between looks at how large the cluster is
 GATHER_S = 10.0  # for what a dead actor had finished to arrive
+START_S = 600.0  # without any worker that has started, while the cluster may be busy with others, or still grow
 
 
 class OnRay:
@@ -42,6 +44,7 @@ class OnRay:
         self._address, self._gpus, self._timeout = address, gpus, timeout
         self._joined: Connection | None = None
         self._looked, self._size = 0.0, 0
+        self._current: object = None  # the run that goes on
         self._actors: dict[int, _Held] = {}
         self._ended: dict[int, list[str]] = {}  # by worker, how those ended that opened no task since the last that did
 
@@ -59,30 +62,45 @@ class OnRay:
     def run(self, task: Task[U, R], units: Iterable[U]) -> Iterator[tuple[U, R] | Lost[U]]:
         """As ``Executor.run``; at most two units a worker are drawn and not yet consumed."""
         ray, opening = self._connection().ray, pickle.dumps(task)
-        waiting = iter(units)
+        self._end_run()
+        mine = self._current = object()
+        waiting, more, began = iter(units), True, time.monotonic()
         ready: deque[_Job] = deque()  # drawn, and with no actor; those that came back are first
         for held in self._actors.values():
             self._open(held, opening)
         try:
-            while True:
+            while self._current is mine:
                 flying = sum(len(held.jobs) for held in self._actors.values())
-                for unit in waiting:
-                    ready.append(_Job(unit, pickle.dumps(unit)))
-                    if len(ready) + flying >= AHEAD * self.workers:
-                        break
+                room = max(0, AHEAD * self.workers - len(ready) - flying)
+                drawn = [_Job(unit, pickle.dumps(unit)) for unit in islice(waiting, room)]
+                ready.extend(drawn)
+                more = more and len(drawn) == room
                 if not ready and not flying:
                     return
                 self._grow(len(ready) + flying, opening)
-                self._hand_out(ready)
+                self._hand_out(ready, more)
                 refs = {ref: held for held in self._actors.values() for ref in held.refs()}
                 found, _ = ray.wait(list(refs), num_returns=1, timeout=POLL_S)
                 if found:
                     yield from self._came(found[0], refs[found[0]], ready)
+                if self._current is not mine:
+                    break
                 yield from self._overdue(ready)
+                if any(held.opening is None for held in self._actors.values()):
+                    began = time.monotonic()
+                elif time.monotonic() - began > START_S:
+                    raise UsageError(self._idle())
+            raise ended_early()
         finally:
-            for held in list(self._actors.values()):
-                if held.refs():
-                    self._drop(held)
+            if self._current is mine:
+                self._end_run()
+
+    def _end_run(self) -> None:
+        """Drop the actors that are at something: only with them does it end."""
+        self._current = None
+        for held in list(self._actors.values()):
+            if held.refs():
+                self._drop(held)
 
     def __enter__(self) -> OnRay:
         self._connection()
@@ -90,6 +108,7 @@ class OnRay:
 
     def __exit__(self, *_: object) -> None:
         if self._joined is not None:
+            self._current = None
             for held in list(self._actors.values()):
                 self._drop(held)
             self._joined.close()
@@ -112,11 +131,22 @@ class OnRay:
                 self._actors[number] = held = _Held(number, handle)
                 self._open(held, opening)
 
+    def _idle(self) -> str:
+        assert self._joined is not None
+        kind = "GPU" if self._gpus else "CPU"
+        total, free = (
+            f"{found.get(kind, 0):g}"
+            for found in (self._joined.ray.cluster_resources(), self._joined.ray.available_resources())
+        )
+        return f"no Ray worker started within {START_S:g} s; each needs a {kind}: the cluster has {total}, {free} free"
+
     def _open(self, held: _Held, opening: bytes) -> None:
         held.opening = held.handle.open.remote(opening, held.number)
 
-    def _hand_out(self, ready: deque[_Job]) -> None:
-        for depth in range(AHEAD):
+    def _hand_out(self, ready: deque[_Job], more: bool) -> None:
+        """Give units to actors; one ahead only while there are more, and no actor that starts will soon want it."""
+        opening = any(held.opening is not None for held in self._actors.values())
+        for depth in range(AHEAD if more and not opening else 1):
             for held in self._actors.values():
                 if ready and held.opening is None and len(held.jobs) == depth:
                     held.add(ready.popleft())
