@@ -29,12 +29,14 @@ from tests.audit.executors.tasks import (
     awaited,
     ended,
 )
+from tests.audit.making import audited, content, dump
 from tests.engines.conftest import ROOT
 from workbench.audit.executors import cluster as connecting
 from workbench.audit.executors import ray as on_ray
 from workbench.audit.executors.actor import differences, ending
 from workbench.audit.executors.base import Executor, Lost, TaskError
 from workbench.audit.executors.front import make_executor
+from workbench.audit.front import Progress
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 
 STORE = 80 << 20
@@ -71,7 +73,7 @@ def two(cluster: Any) -> Iterator[Executor]:
 
 def actors(executor: Executor) -> list[int]:
     """The processes of an executor's actors."""
-    return [int(held.where.split()[1]) for held in executor._actors.values()]
+    return [int(held.where.split()[1]) for held in executor._actors.values() if held.opening is None]
 
 
 def test_results_are_those_of_any_executor(two: Executor) -> None:
@@ -225,6 +227,33 @@ def test_nodes_come_and_go(cluster: Any, two: Executor, tmp_path: Path) -> None:
     assert there, "the node that joined was given no unit"
     assert all(ended(pid) for pid in there)
     assert sorted(results) == [(unit, unit) for unit in drawn]
+
+
+def test_an_audit_is_that_of_one_process(two: Executor, tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump")
+    (folder / "broken.safetensors").write_text("no capture at all")
+    for name, executor in (("serial", "serial"), ("ray", two)):
+        audited(folder, tmp_path / name, unit_bytes=6000, executor=executor)
+    assert content(tmp_path / "ray") == content(tmp_path / "serial")
+
+
+@pytest.mark.slow
+def test_an_audit_whose_node_is_killed_is_that_of_one_process(cluster: Any, two: Executor, tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump", files=60)
+    node = cluster.add_node(num_cpus=2, object_store_memory=STORE)
+    there: set[int] = set()
+
+    def kill(at: Progress) -> None:
+        if not there and at.units[0] >= 3:
+            there.update(of_node(node) & set(actors(executor)))
+            if there:
+                cluster.remove_node(node, allow_graceful=False)
+
+    with make_executor("ray", None, cluster.address) as executor:
+        audited(folder, tmp_path / "ray", unit_bytes=6000, executor=executor, progress=kill)
+    assert there, "the audit was over before the node had a worker"
+    audited(folder, tmp_path / "serial", unit_bytes=6000, executor="serial")
+    assert content(tmp_path / "ray") == content(tmp_path / "serial")
 
 
 DRIVER = """

@@ -7,11 +7,14 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import UsageError
@@ -49,10 +52,10 @@ class Connection:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns on stderr that this will come
         if address is None:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a local Ray reports to nobody
-            folder = tempfile.TemporaryDirectory(prefix="wb-ray-", dir=_short(), ignore_cleanup_errors=True)
-            ends.callback(folder.cleanup)
+            folder = tempfile.mkdtemp(prefix="wb-ray-", dir=_short())
+            ends.callback(_kept(folder))
             settings |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
-            settings |= {"object_store_memory": STORE_BYTES, "_temp_dir": folder.name}
+            settings |= {"object_store_memory": STORE_BYTES, "_temp_dir": folder}
             settings |= {"num_gpus": workers} if gpus else {}
         else:
             _reach(address)
@@ -64,6 +67,24 @@ class Connection:
         except (OSError, RuntimeError, ValueError, ImportError, self.ray.exceptions.RayError) as error:
             what = "a local Ray cannot be started" if address is None else f"no Ray cluster can be joined at {address}"
             raise UsageError(f"{what}: {' '.join(str(error).split())}") from None
+
+
+def _kept(folder: str) -> Callable[[], None]:
+    """A process that ends what works in a folder, and removes it, on the call that is returned or with this process."""
+    keeper = subprocess.Popen(
+        [sys.executable, "-I", str(Path(__file__).with_name("keeper.py")), folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def end() -> None:
+        assert keeper.stdin is not None
+        keeper.stdin.close()
+        keeper.wait()
+
+    return end
 
 
 def _short() -> str:
