@@ -49,6 +49,19 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Devices:
+    """The CUDA devices that a worker finds: their identifiers, and the sum of a tensor on the first."""
+
+    def open(self, worker: int) -> Callable[[int], tuple[list[str], float]]:
+        def work(unit: int) -> tuple[list[str], float]:
+            time.sleep(0.2)
+            found = [str(torch.cuda.get_device_properties(at).uuid) for at in range(torch.cuda.device_count())]
+            return found, float(torch.full((1000,), float(unit), device="cuda").sum())
+
+        return work
+
+
+@dataclass(frozen=True)
 class Opens:
     """Counts in a folder how often it is opened."""
 

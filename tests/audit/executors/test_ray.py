@@ -314,6 +314,7 @@ def test_a_local_ray_ends_with_the_driver_and_its_stdout_stays_clean(tmp_path: P
 
 
 def test_what_cannot_be_joined_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed")
     with pytest.raises(UsageError, match=r"no Ray cluster can be reached at 127.0.0.1:1: Connection refused"):
         connecting._reach("127.0.0.1:1")
     with pytest.raises(UsageError, match=r"no Ray cluster can be reached at ray://127.0.0.1:1: Connection refused"):
@@ -322,6 +323,16 @@ def test_what_cannot_be_joined_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UsageError, match="is none of Ray's: auto, host:port or ray://host:port"):
             connecting._reach(bad)
     connecting._reach("auto")
+    services = "ray._private.services"
+    monkeypatch.setenv("RAY_ADDRESS", "")
+    monkeypatch.setattr(f"{services}.find_gcs_addresses", set)
+    monkeypatch.setattr(f"{services}.find_bootstrap_address", lambda _: None)
+    with pytest.raises(UsageError, match="no Ray cluster runs on this machine, and RAY_ADDRESS names none:"):
+        connecting._found()
+    monkeypatch.setattr(f"{services}.find_bootstrap_address", lambda _: "10.0.0.1:6379")
+    assert connecting._found() == "10.0.0.1:6379"
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    assert connecting._found() == "ray://head:10001"
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(UsageError, match=r"^the executor ray needs Ray: pip install 'topk-workbench\[ray\]'$"),

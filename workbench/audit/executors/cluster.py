@@ -58,6 +58,7 @@ class Connection:
             settings |= {"object_store_memory": STORE_BYTES, "_temp_dir": folder}
             settings |= {"num_gpus": workers} if gpus else {}
         else:
+            address = _found() if address == "auto" else address
             _reach(address)
             settings["address"] = address
         ends.callback(_kept_sigterm())
@@ -91,6 +92,20 @@ def _short() -> str:
     """A folder for temporary files whose name leaves room for Ray's sockets."""
     usual = tempfile.gettempdir()
     return usual if len(usual) <= ROOM else "/tmp"
+
+
+def _found() -> str:
+    """The address that ``auto`` stands for, so that one which is out of date is seen: Ray would end this process."""
+    named = os.environ.get("RAY_ADDRESS")
+    if named:
+        return named
+    find = getattr(import_module("ray._private.services"), "canonicalize_bootstrap_address", lambda _: None)
+    try:
+        return find("auto") or "auto"
+    except (OSError, ValueError):
+        raise UsageError(
+            "no Ray cluster runs on this machine, and RAY_ADDRESS names none: give its address, or none for a local Ray"
+        ) from None
 
 
 def _reach(address: str) -> None:

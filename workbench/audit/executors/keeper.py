@@ -19,9 +19,10 @@ POLL_S = 0.1
 
 def main(folder: str) -> None:
     """Wait until whoever holds the other end of stdin is gone; then end what has files open in a folder, and it."""
+    driver = os.getppid()  # which goes on where it closed its end; it may still have Ray's log open
     sys.stdin.read()
     until = time.monotonic() + PATIENCE_S
-    while (found := at_work_in(folder)) and time.monotonic() < until:
+    while (found := at_work_in(folder) - {driver}) and time.monotonic() < until:
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
