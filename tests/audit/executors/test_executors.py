@@ -28,6 +28,7 @@ from tests.audit.executors.tasks import (
     ended,
 )
 from tests.engines.conftest import ROOT, descriptors
+from workbench.audit.executors import front
 from workbench.audit.executors.base import Lost, TaskError
 from workbench.audit.executors.front import make_executor, usable_cores
 from workbench.audit.executors.processes import Processes
@@ -282,7 +283,7 @@ def test_a_worker_a_gpu_sees_the_ones_of_this_process(monkeypatch: pytest.Monkey
 def test_usable_cores_are_within_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     quota = tmp_path / "cpu.max"
-    monkeypatch.setattr("workbench.audit.executors.front.QUOTA", quota)
+    monkeypatch.setattr(front, "QUOTA", quota)
     for text, expected in ((None, 16), ("max 100000\n", 16), ("250000 100000\n", 2), ("50000 100000\n", 1)):
         if text is not None:
             quota.write_text(text)
