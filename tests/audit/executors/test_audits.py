@@ -17,7 +17,6 @@ from workbench.audit.executors.processes import Processes
 from workbench.audit.front import Progress
 
 UNIT = 6000  # bytes: one row and a half of the dump, so that files have several units
-SLOW = [pytest.param(workers, marks=pytest.mark.slow) for workers in (1, 4)]
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +33,6 @@ def clean(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
     out = tmp_path_factory.mktemp("clean") / "out"
     audited(folder, out, unit_bytes=UNIT, executor="serial")
     return content(out)
-
-
-@pytest.mark.parametrize("workers", [2, *SLOW])
-def test_the_dataset_does_not_depend_on_workers(
-    folder: Path, clean: dict[str, bytes], tmp_path: Path, workers: int
-) -> None:
-    audited(folder, tmp_path / "out", unit_bytes=UNIT, executor="processes", workers=workers)
-    assert content(tmp_path / "out") == clean
 
 
 def test_the_dataset_does_not_depend_on_a_worker_that_is_killed(
