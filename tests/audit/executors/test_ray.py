@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -339,6 +340,25 @@ def test_what_cannot_be_joined_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         make_executor("ray"),
     ):
         pass
+
+
+def test_a_cluster_that_does_not_let_in_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+    def refuse(**_: object) -> None:
+        raise ConnectionError("Failed to connect\nto Ray cluster")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        words = rf"^no Ray cluster can be joined at {address}: Failed to connect to Ray cluster; .*RAY_AUTH_MODE=token$"
+        with pytest.raises(UsageError, match=words):
+            connecting.Connection(address, 1, False)
+    with pytest.raises(UsageError, match=r"^a local Ray cannot be started: Failed to connect to Ray cluster$"):
+        connecting.Connection(None, 1, False)
 
 
 def test_other_versions_on_a_worker_are_told(two: Executor, monkeypatch: pytest.MonkeyPatch) -> None:

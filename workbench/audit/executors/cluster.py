@@ -21,6 +21,7 @@ from workbench.errors import UsageError
 
 REACH_S = 10.0  # Ray itself tries for minutes
 STORE_BYTES = 128 << 20  # of a local Ray's object store: results of units are small, what is larger goes to disk
+TOKEN = "; where it asks for a token, set RAY_AUTH_MODE=token"  # Ray does not say so
 ROOM = 22  # characters of a folder for temporary files, so that the names of Ray's sockets in it stay below 108
 
 
@@ -67,7 +68,8 @@ class Connection:
             self.ray.init(**settings)
         except (OSError, RuntimeError, ValueError, ImportError, self.ray.exceptions.RayError) as error:
             what = "a local Ray cannot be started" if address is None else f"no Ray cluster can be joined at {address}"
-            raise UsageError(f"{what}: {' '.join(str(error).split())}") from None
+            cure = "" if address is None or "RAY_AUTH_MODE" in os.environ else TOKEN
+            raise UsageError(f"{what}: {' '.join(str(error).split())}{cure}") from None
 
 
 def _kept(folder: str) -> Callable[[], None]:
