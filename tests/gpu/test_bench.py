@@ -8,6 +8,7 @@ import time
 import pytest
 import torch
 
+import workbench as wb
 from workbench.engines.timing import LONGEST_SLEEP, Sampling, l2_bytes, measure_machine, sample
 from workbench.runs.bench import Plan, device_of, run_bench
 from workbench.runs.bench_grid import contenders, grid
@@ -69,3 +70,26 @@ def test_kernels_are_timed_beside_torch() -> None:
         assert cell.verdict.kind in ("exact", "ties"), cell
         assert 0 < min(cell.times_us) < 1e5
         assert cell.late == 0, cell
+
+
+def test_ragged_rows_of_several_paths_are_timed() -> None:
+    """One launch of the op, with a kernel whose blocks wait for each other in it, so that another process runs it."""
+    pytest.importorskip("cupy", reason="CuPy is not installed (extras cuda12, cuda13)")
+    found = wb.bench(
+        *(OP, "vllm==0.26.0", ["cuda", "torch.topk"]),
+        rows=20,
+        width=36000,
+        k=512,
+        lengths="ragged",
+        device="h200",
+        samples=5,
+        warmups=2,
+    )
+    cell = found.cells[0]
+    print(f"{cell.paths}: {cell.spread}, {cell.notes}")
+    assert (cell.refused, cell.fault) == ((), "")
+    assert set(cell.paths) == {"vllm.histogram_256", "vllm.radix"}
+    assert any("several paths: 2 kernels" in note for note in cell.notes)
+    assert cell.verdict is not None
+    assert cell.verdict.kind in ("exact", "ties")
+    assert 0 < min(cell.times_us) < 1e5
