@@ -30,7 +30,7 @@ def test_what_was_recorded_is_said_on_stderr(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "out\n")
     assert done.stderr.splitlines() == [
         f"workbench: saw 1 call in 1 process; kept 1 row of 1 call in 1 file in {tmp_path}",
-        "workbench: not recorded: 1 call: torch.topk: scores of int64",
+        "workbench: not recorded, 1 time: torch.topk: scores of int64",
     ]
 
 
@@ -45,6 +45,7 @@ def test_json_alone_stands_on_stdout(tmp_path: Path) -> None:
         "folder": to,
         "exit_code": 0,
         "processes": 1,
+        "unfinished": 0,
         "seen": {"torch.topk": 1},
         "calls": 1,
         "rows": 1,
@@ -62,6 +63,17 @@ def test_the_programs_exit_code(tmp_path: Path, program: str, code: int) -> None
     done = run("--to", str(tmp_path), "--", sys.executable, "-c", program)
     assert done.returncode == code
     assert "no call was seen" in done.stderr
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "os._exit(0)"])
+def test_a_program_that_is_killed_was_seen_all_the_same(tmp_path: Path, end: str) -> None:
+    done = run("--to", str(tmp_path), "--rows", "all", "--", sys.executable, "-c", f"{CALLS}; import os; {end}")
+    assert done.returncode != 0 or "_exit" in end
+    assert done.stderr.splitlines() == [
+        "workbench: saw 1 call in 1 process; kept 0 rows of 0 calls",
+        "workbench: 1 process did not come to the end (killed, or running still): what was held then is not in the "
+        "files, and not all calls are counted",
+    ]
 
 
 @pytest.mark.parametrize(

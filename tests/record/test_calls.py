@@ -278,3 +278,36 @@ def test_steps_layers_and_requests(tmp_path: Path) -> None:
     assert sorted(found, key=str) == sorted(
         [(0, 9, None), (7, 1, "a"), (1, 9, None), (7, 1, "a"), (1, None, None)], key=str
     )
+
+
+@pytest.mark.parametrize(
+    ("view", "stride"),
+    [
+        (lambda wide: wide, 100),
+        (lambda wide: wide[::2], 200),
+        (lambda wide: wide[:1].expand(4, 100), None),  # one row, four times
+        (lambda wide: wide[:, :1].expand(4, 100), None),  # one score a row
+        (lambda wide: wide.reshape(100, 4).T, None),  # columns that lie together
+        (lambda wide: wide.flatten().as_strided((4, 100), (7, 1)), None),  # rows that overlap
+    ],
+)
+def test_a_stride_is_one_between_rows_that_lie_apart(tmp_path: Path, view, stride: int | None) -> None:
+    scores = view(matrix(4, 100, 14))
+    with wb.record(tmp_path, rows="all") as recorder:
+        chosen = torch.topk(scores, 3).indices
+        out = persistent(scores, [100] * len(scores), 3)
+    rows = opened(recorder)
+    assert [row.call.stride for row in rows] == [stride] * (2 * len(scores))
+    assert [bits(row.scores) for row in rows] == [bits(one) for one in scores] * 2
+    assert [row.indices.tolist() for row in rows] == [*chosen.tolist(), *out.tolist()]
+
+
+def test_an_output_over_its_own_scores(tmp_path: Path) -> None:
+    """Scores are those of before the call also where the op writes its result over them."""
+    scores = matrix(2, 100, 15)
+    expected, out = scores.clone(), scores.view(torch.int32)[:, 96:]
+    with wb.record(tmp_path, rows="all") as recorder:
+        torch.ops._C.persistent_topk(scores, torch.tensor([90, 90], dtype=torch.int32), out, ops.WORKSPACE, 4, 100)
+    rows = opened(recorder)
+    assert [bits(row.scores) for row in rows] == [bits(one) for one in expected]
+    assert [row.indices.tolist() for row in rows] == out.tolist()

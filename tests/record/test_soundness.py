@@ -220,6 +220,34 @@ def test_exceptions_of_the_op_pass_as_they_are(tmp_path: Path) -> None:
     assert recorder.rows == 1
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_call_that_makes_no_sense_ends_nothing(tmp_path: Path) -> None:
+    """What the op refuses, or takes and the recorder does not understand, is counted; the next call is recorded."""
+    with wb.record(tmp_path, rows="all") as recorder:
+        for dim in (7, -9):
+            with pytest.raises(IndexError, match="out of range"):
+                torch.topk(matrix(3, 5, 1), 2, dim=dim)
+        torch.topk(torch.randn(0, 5), 2)
+        torch.topk(torch.randn(3, 0), 0)
+        torch.topk(torch.tensor(3.0), 0)
+        with pytest.raises(NotImplementedError):
+            torch.topk(matrix(3, 5, 1).to_sparse(), 2)
+        torch.topk(matrix(3, 5, 1), 2)
+    assert not recorder.stopped
+    assert recorder.rows == 3
+    assert sum(count for reason, count in recorder.skipped.items() if "arguments that cannot be read" in reason) == 2
+
+
+def test_reasons_without_end_are_not_held_without_end(tmp_path: Path) -> None:
+    with wb.record(tmp_path, rows="all") as recorder:
+        for start in range(-200, 0):
+            given = torch.tensor([start], dtype=torch.int32)
+            out = torch.zeros(1, 4, dtype=torch.int32)
+            torch.ops.sgl_kernel.fast_topk(matrix(1, 300, 1), out, torch.tensor([0], dtype=torch.int32), given)
+    assert len(recorder.skipped) < 50
+    assert sum(recorder.skipped.values()) == 200
+
+
 @pytest.mark.parametrize("where", ["before", "after", "callback"])
 def test_a_defect_of_the_recorder_reaches_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     def broken(*_: object) -> int:
@@ -265,6 +293,74 @@ def test_a_full_disk(
     assert "No space left" in recorder.stopped
     assert [bits(row.scores) for row in rows_in(tmp_path)] == [bits(one) for one in matrix(2, 50, 0)]
     assert not list(tmp_path.glob(".*")), "nothing half written is left"
+
+
+def test_what_could_not_be_written_is_not_counted_as_kept(tmp_path: Path) -> None:
+    """A file that may not grow beyond a bound, as on a full disk; one of two files of a write fails."""
+    _python(f"""
+        import resource, torch, warnings, workbench as wb
+        warnings.simplefilter("ignore")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))
+        with wb.record({str(tmp_path)!r}, rows="all", ops="torch.*", flush=1000) as recorder:
+            torch.topk(torch.randn(2, 1000), 3)
+            torch.topk(torch.randn(3, 50000).half(), 3)
+        assert (recorder.rows, recorder.calls, len(recorder.files)) == (2, 1, 1), recorder.rows
+        assert recorder.skipped["a row whose file could not be written"] == 3
+        assert "File too large" in recorder.stopped
+    """)
+    assert len(rows_in(tmp_path)) == 2
+
+
+def test_a_program_that_goes_to_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with wb.record("rows", rows="all", flush=0, ops="vllm.*") as recorder:
+        persistent(matrix(1, 50, 1), [50], 4)
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        persistent(matrix(1, 50, 2), [50], 4)
+    assert not recorder.stopped
+    assert len(rows_in(tmp_path / "rows")) == 2
+
+
+def test_a_folder_that_vanishes(tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    with pytest.warns(RecordWarning, match="its folder does not exist"), wb.record(folder, rows="all", flush=0) as one:
+        folder.rmdir() if not any(folder.iterdir()) else None
+        assert torch.topk(torch.arange(9.0), 2).indices.tolist() == [8, 7]
+    assert (one.rows, one.stopped[:17]) == (0, "recording stopped")
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("limit", [{"rows": "first:7"}, {"max_rows": 7}, {"max_calls": 3}, {"max_bytes": 7 * 212}])
+def test_limits_hold_under_threads(tmp_path: Path, limit: dict[str, object]) -> None:
+    ready = threading.Barrier(6)
+
+    def work(seed: int) -> None:
+        ready.wait()
+        for _ in range(5):
+            torch.topk(matrix(4, 50, seed), 3)
+
+    with wb.record(tmp_path, ops="torch.topk", flush=0, **{"rows": "all", **limit}) as recorder:
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(rows_in(tmp_path)) == recorder.rows == (12 if "max_calls" in limit else 7)
+
+
+def test_a_call_beyond_the_limit_of_bytes_is_not_copied_whole(tmp_path: Path) -> None:
+    _python(f"""
+        import resource, torch, workbench as wb
+        scores = torch.randn(64, 500_000)
+        torch.topk(scores, 4)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with wb.record({str(tmp_path)!r}, rows="all", max_bytes="5MB", ops="torch.*") as recorder:
+            torch.topk(scores, 4)
+        assert recorder.rows == 2, recorder.rows
+        assert recorder.stopped == "the limit of 5000000 bytes is reached"
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000, "in KiB, of 128 MB"
+    """)
 
 
 def test_a_process_that_is_killed_while_it_writes(tmp_path: Path) -> None:
@@ -319,6 +415,29 @@ def test_held_rows_are_written_after_a_while(tmp_path: Path) -> None:
         time.sleep(0.06)
         persistent(matrix(1, 50, 2), [50], 4)
         assert len(recorder.files) >= 1
+
+
+def test_held_rows_are_written_though_no_call_comes(tmp_path: Path) -> None:
+    """A server that has answered waits, and is then killed: that is when its rows are wanted."""
+    process = _start(f"""
+        import time, torch, workbench as wb
+        from workbench.record import dispatch
+        with wb.record({str(tmp_path / "left")!r}, rows="all", ops="torch.*", flush=1000):
+            torch.topk(torch.arange(9.0), 2)
+        assert dispatch.in_place() == ()
+        wb.record({str(tmp_path / "rows")!r}, rows="all", ops="torch.*", flush=0.1).start()
+        torch.topk(torch.arange(9.0), 2)
+        print("held", flush=True)
+        time.sleep(60)
+    """)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    until = time.monotonic() + 20
+    while not list((tmp_path / "rows").glob("*.safetensors")) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    assert [row.indices.tolist() for row in rows_in(tmp_path / "rows")] == [[8, 7]]
 
 
 def test_dispatch_modes_and_default_devices_of_the_program(tmp_path: Path) -> None:

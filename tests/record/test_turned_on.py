@@ -88,7 +88,22 @@ assert "torch" not in sys.modules and "workbench.record.recorder" not in sys.mod
     assert run([sys.executable, "-c", script], **{VARIABLE: ""}).returncode == 0
 
 
-@pytest.mark.parametrize("text", ["{},rows=worst", "{},colour=red", "/dev/null/x,rows=all", ","])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{},rows=worst",
+        "{},colour=red",
+        "/dev/null/x,rows=all",
+        ",",
+        "{},rows=all,max_rows=3,rows=bad",
+        "rows=all",
+        "rows=all,max_rows=3",
+        "{},flush=nan",
+        "{},rows=sample:nan",
+        "{},max_bytes=1e9",
+        "{},,rows=all",
+    ],
+)
 def test_a_variable_that_cannot_be_leaves_the_program_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:

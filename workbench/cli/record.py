@@ -135,6 +135,7 @@ def _recorded(folder: Path, before: set[str]) -> dict[str, Any]:
         skipped.update(log["skipped"])
     return {
         "processes": len(logs),
+        "unfinished": sum(not log["finished"] for log in logs),
         "seen": dict(seen),
         "calls": sum(log["calls"] for log in logs),
         "rows": sum(log["rows"] for log in logs),
@@ -155,6 +156,11 @@ def _tell(to: str, done: dict[str, Any]) -> None:
     where = f" in {counted(len(done['files']), 'file')} in {to}" if done["files"] else ""
     complain(f"saw {counted(seen, 'call')} in {counted(done['processes'], 'process', 'processes')}; {kept}{where}")
     for reason, count in sorted(done["skipped"].items()):
-        complain(f"not recorded: {counted(count, 'call')}: {reason}")
+        complain(f"not recorded, {counted(count, 'time')}: {reason}")
+    if ends := done["unfinished"]:
+        complain(
+            f"{counted(ends, 'process', 'processes')} did not come to the end (killed, or running still): what was held "
+            "then is not in the files, and not all calls are counted"
+        )
     for reason in done["stopped"]:
         complain(f"ended early: {reason}")

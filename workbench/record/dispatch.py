@@ -174,9 +174,13 @@ def _before(interface: Interface, given: Callable[[], Mapping[str, Any]]) -> lis
         reason = str(error)
         _each(listeners, lambda listener, _: listener.unread(interface, reason))
         return []
-    except Exception as error:
+    except torch.OutOfMemoryError as error:
         broken = error
         _each(listeners, lambda listener, _: listener.broken(broken))
+        return []
+    except Exception as error:  # of arguments that the op will not take either, or takes and this does not know
+        reason = f"arguments that cannot be read ({type(error).__name__}: {' '.join(str(error).split())})"
+        _each(listeners, lambda listener, _: listener.unread(interface, reason))
         return []
     answers = _each(listeners, lambda listener, _: listener.before(seen))
     return [(one, taken) for (one, _), taken in zip(listeners, answers, strict=True) if taken is not None]

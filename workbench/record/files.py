@@ -8,8 +8,10 @@ import os
 import re
 import secrets
 import socket
+import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from workbench.errors import UsageError
 LOG = ".recording.json"
 FIELDS = ("seen", "calls", "rows", "bytes", "files", "skipped", "stopped", "finished")  # of a log
 _TRIES = 1000
+_GONE = 0.1  # seconds for a thread to be gone that was joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +57,25 @@ class Files:
 
     Attributes:
         folder: where. size, wait: a file is written once so many bytes are held, or the oldest row is so many seconds
-            old. source: how the captures were made, for their readers. rank: for the names.
+            old. late: called by a thread of its own when that is so and no call comes. rank: for the names.
         written: the files so far, in the order in which they were finished.
+        lost: rows and calls that were held when writing failed.
     """
 
     folder: Path
     size: int
     wait: float
+    late: Callable[[], None]
     rank: int | None = None
     written: list[Path] = field(default_factory=list)
+    lost: tuple[list[Kept], int] = field(default_factory=lambda: ([], 0))
     _held: list[Kept] = field(default_factory=list)
     _bytes: int = 0
     _since: float = 0.0
     _number: int = 0
     _stem: str = ""
+    _timer: threading.Timer | None = None
+    _calm: bool = True
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _writing: threading.RLock = field(default_factory=threading.RLock)
 
@@ -76,8 +84,35 @@ class Files:
         with self._lock:
             if not self._held:
                 self._since = time.monotonic()
+                self._arm()
             self._held += rows
             self._bytes += sum(row.size for row in rows)
+
+    def _arm(self) -> None:
+        """Have ``late`` called in time, also if no call comes: a server that idles is often killed."""
+        if self._calm or not 0 < self.wait <= threading.TIMEOUT_MAX:
+            return
+        timer = threading.Timer(self.wait, self.late)
+        timer.daemon, timer.name = True, "workbench-recorder"
+        with contextlib.suppress(RuntimeError):  # no thread can be had: then the next call writes
+            timer.start()
+            self._timer = timer
+
+    def wake(self) -> None:
+        """From now on rows are written in time."""
+        self._calm = False
+
+    def calm(self) -> None:
+        """No thread of this is left, nor made from now on."""
+        with self._lock:
+            self._calm, timer, self._timer = True, self._timer, None
+        if timer is None or timer is threading.current_thread():
+            return
+        timer.cancel()
+        timer.join()
+        until = time.monotonic() + _GONE
+        while timer.ident in sys._current_frames() and time.monotonic() < until:  # joined a moment before it is gone
+            time.sleep(0)
 
     @property
     def due(self) -> bool:
@@ -93,11 +128,22 @@ class Files:
         with self._writing:  # one at a time, so that the files of a process are in the order of its calls
             with self._lock:
                 held, self._held, self._bytes = self._held, [], 0
+                timer, self._timer = self._timer, None
+            if timer is not None:
+                timer.cancel()
             groups: dict[tuple[object, ...], list[Kept]] = {}
             for one in held:
                 groups.setdefault(one.group, []).append(one)
-            for rows in groups.values():
-                self._write([one.row for one in rows], rows[0].note)
+            done: set[int | None] = set()
+            left = list(groups.values())
+            try:
+                while left:
+                    self._write([one.row for one in left[0]], left[0][0].note)
+                    done |= {one.row.call.index for one in left.pop(0)}
+            except BaseException:
+                lost = [one for rows in left for one in rows]
+                self.lost = lost, len({one.row.call.index for one in lost} - done)
+                raise
 
     def _write(self, rows: list[Row], note: str) -> None:
         source = f"recorded from calls of {rows[0].call.op}"
@@ -139,6 +185,7 @@ class Files:
     def forget(self) -> None:
         """This is a new process: what is held, and the names, are the old one's."""
         self._held, self._bytes, self._stem, self._number, self.written = [], 0, "", 0, []
+        self._timer = None
         self._lock, self._writing = threading.RLock(), threading.RLock()
 
 

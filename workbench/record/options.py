@@ -72,6 +72,10 @@ class Options:
             UsageError: another spelling, or an option that cannot be.
         """
         folder, *pairs = text.split(",")
+        if folder.partition("=")[0].strip() in _CHECKS:
+            raise UsageError(
+                f"{VARIABLE}: the folder comes first, before {folder.strip()!r}; write folder,name=value,…"
+            )
         given: dict[str, Any] = {}
         for pair in pairs:
             name, separator, value = (part.strip() for part in pair.partition("="))
@@ -79,6 +83,8 @@ class Options:
                 raise UsageError(
                     f"{VARIABLE}: {pair!r} is no option; write folder,name=value,… with the names {', '.join(_CHECKS)}"
                 )
+            if name in given:
+                raise UsageError(f"{VARIABLE}: {name} is given twice, as {given[name]!r} and as {value!r}; leave one")
             given[name] = value
         return cls.checked(folder=folder.strip(), **given)
 

@@ -102,9 +102,9 @@ def _plain(interface: Interface, scores: torch.Tensor, given: Mapping[str, Any])
     width = rows.shape[-1]
     _check(rows.numel(), width, k)
     matrix = rows.reshape(-1, width)
-    stride = matrix.stride(0) if rows.dim() == 2 else None
+    stride = _stride(matrix) if rows.dim() == 2 else None
     lengths = torch.full((matrix.shape[0],), width, dtype=torch.int32, device=scores.device)
-    return Seen(interface, matrix, stride or None, lengths, None, k, dim=dim)
+    return Seen(interface, matrix, stride, lengths, None, k, dim=dim)
 
 
 def _selector(interface: Interface, scores: torch.Tensor, given: Mapping[str, Any]) -> Seen:
@@ -136,7 +136,7 @@ def _selector(interface: Interface, scores: torch.Tensor, given: Mapping[str, An
     return Seen(
         interface,
         scores,
-        scores.stride(0) or None,
+        _stride(scores),
         lengths,
         starts,
         k,
@@ -148,6 +148,12 @@ def _selector(interface: Interface, scores: torch.Tensor, given: Mapping[str, An
         page_size=_number(given, interface.page_size) or 1,
         offsets=_vector(given, interface.offsets, scores),
     )
+
+
+def _stride(matrix: torch.Tensor) -> int | None:
+    """Scores between rows, where rows lie one after the other and each in one piece."""
+    between, within = matrix.stride()
+    return between if between >= matrix.shape[1] and (within == 1 or matrix.shape[1] == 1) else None
 
 
 def _check(numel: int, width: int, k: int) -> None:

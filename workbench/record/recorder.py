@@ -31,6 +31,7 @@ from workbench.record.screening import suspects
 from workbench.record.surroundings import device_name, rank, release_of
 from workbench.record.taken import Taken, row_of, stored
 
+_REASONS, _OTHERS = 40, "other reasons"
 _HERE: ContextVar[dict[str, Any]] = ContextVar("workbench_record_here", default={})  # noqa: B039  never written to
 
 
@@ -50,7 +51,7 @@ class Recorder:
     """
 
     def __init__(self, options: Options, *, step: Any = None, layer: Any = None) -> None:
-        self.options, self.folder = options, Path(options.folder)
+        self.options, self.folder = options, Path(options.folder).absolute()  # the program may go elsewhere
         for name, value in (("step", step), ("layer", layer)):
             if not (value is None or callable(value) or (isinstance(value, int) and not isinstance(value, bool))):
                 raise UsageError(f"{name} is {value!r}; an integer, or a function that gives one, is needed")
@@ -64,13 +65,15 @@ class Recorder:
         self.skipped: Counter[str] = Counter()
         self.stopped = ""
         self._told: dict[str, Any] = {"step": step, "layer": layer}
-        self._files = Files(self.folder, options.file_bytes, options.flush)
+        self._files = Files(self.folder, options.file_bytes, options.flush, self._late)
         self._awaited = Awaited(self._suspected)
         self._entered = 0
         self._lock = threading.RLock()
         self._ends: list[Any] = []
         self._warned: set[str] = set()
-        self._calls_seen = 0
+        self._calls_seen, self._logged = 0, False
+        limits = [most for most in (options.max_rows, options.first) if most is not None]
+        self._most_rows = min(limits) if limits else None
         self._targets = dispatch.wanted(lambda op: matches(op, options.ops))
         self._wanted = frozenset(one.target for one in self._targets)
 
@@ -114,6 +117,7 @@ class Recorder:
             self._entered += 1
             if self._entered > 1:
                 return
+        self._files.wake()
         dispatch.listen(self, self._targets)
         seams.listen(self, [one for one in self._targets if not one.dispatched])
         self._at_end()
@@ -125,6 +129,7 @@ class Recorder:
             self._entered = max(0, self._entered - 1)
             if self._entered:
                 return
+        self._files.calm()
         dispatch.leave(self)
         seams.leave(self)
         self._finish()
@@ -148,6 +153,7 @@ class Recorder:
 
     def _finish(self) -> None:
         try:
+            self._files.calm()
             with dispatch.unrecorded():
                 self._awaited.settle(wait=True)
                 self._write()
@@ -160,7 +166,9 @@ class Recorder:
         self._lock = threading.RLock()
         self._files.forget()
         self._awaited.forget()
+        self._files.wake()
         self.calls = self.rows = self._bytes = self._calls_seen = 0
+        self._logged = False
         self.seen, self.skipped = Counter(), Counter()
         self._warned = set()
 
@@ -174,7 +182,7 @@ class Recorder:
         """Take what must be taken before the call."""
         options, scores = self.options, seen.scores
         if scores.is_cuda and torch.cuda.is_current_stream_capturing():
-            self.skipped["captured into a CUDA graph"] += 1
+            self._skip("captured into a CUDA graph")
             self._warn(
                 "a CUDA graph is being captured: what it computes when it is replayed passes Python by and is not "
                 "recorded; serve without graphs to record (vLLM: --enforce-eager, SGLang: --disable-cuda-graph)"
@@ -184,11 +192,14 @@ class Recorder:
             self.seen[seen.interface.op] += 1
             number = self._calls_seen
             self._calls_seen += 1
+        self._notice()
         if self._files.due:
             self._write()
         rows = self._chosen(seen, number)
-        if rows is not None and not rows:
-            return None
+        if rows is not None:
+            rows = rows[: self._room(seen)]
+            if not rows:
+                return None
         kept = seen.with_inputs_kept()
         here = {name: value() if callable(value) else value for name, value in self._told.items()}
         here = {"request": options.request, **here, **_HERE.get()}
@@ -199,8 +210,6 @@ class Recorder:
         whole = scores.cpu() if len(rows) == seen.rows else scores[torch.tensor(rows, device=scores.device)].cpu()
         if whole.data_ptr() == scores.data_ptr():
             whole = whole.clone()
-        if options.max_rows is not None:
-            rows = rows[: options.max_rows - self.rows]
         return Taken(kept, number, here, rows, tuple(whole[at] for at in range(len(rows))))
 
     def after(self, taken: Taken, returned: Any) -> None:
@@ -238,18 +247,19 @@ class Recorder:
 
     def raised(self, taken: Taken) -> None:
         """The op raised: there is nothing that it returned, and nothing is kept."""
-        self.skipped["the op raised"] += 1
+        self._skip("the op raised")
 
     def unread(self, interface: Interface, reason: str) -> None:
         """A call that a capture cannot hold."""
-        self.skipped[f"{interface.op}: {reason}"] += 1
+        self._skip(f"{interface.op}: {reason}")
+        self._notice()
 
     def broken(self, error: Exception) -> None:
         """Stop: the disk is full, or this is a defect. Said once, and the program goes on."""
         if isinstance(error, WorkbenchError | OSError):
             reason = str(error)
         elif isinstance(error, torch.OutOfMemoryError):
-            self.skipped["no memory for copies on the GPU"] += 1
+            self._skip("no memory for copies on the GPU")
             self._warn("the GPU has no memory left for what recording needs; such calls are not recorded")
             return
         else:
@@ -267,11 +277,21 @@ class Recorder:
             return [int(row) for row in np.flatnonzero(drawn < options.sample)]
         return list(range(seen.rows)) if options.rows == "all" else None
 
+    def _room(self, seen: Seen) -> int:
+        """How many rows of a call the limits leave room for, and one more, so that the limit is seen to be reached."""
+        options, room = self.options, [seen.rows]
+        if self._most_rows is not None:
+            room.append(self._most_rows - self.rows)
+        if options.max_bytes is not None and options.padding:  # without padding rows are smaller, who knows how much
+            row = seen.width * seen.scores.element_size()
+            room.append((options.max_bytes - self._bytes) // row + 1)
+        return max(0, min(room))
+
+    def _rank(self) -> int | None:
+        return rank() if self.options.rank is None else self.options.rank
+
     def _call(self, taken: Taken) -> Call:
         options, seen = self.options, taken.seen
-        own_rank = rank() if options.rank is None else options.rank
-        if self._files.rank is None:
-            self._files.rank = own_rank
         return Call(
             index=taken.number,
             k=seen.k,
@@ -280,7 +300,7 @@ class Recorder:
             stride=seen.stride,
             next_n=seen.next_n,
             max_seq_len=seen.max_seq_len,
-            rank=own_rank,
+            rank=self._rank(),
             op=seen.interface.op,
             release=options.release or release_of(seen.interface.packages),
             device=options.device or device_name(seen.scores.device),
@@ -293,7 +313,7 @@ class Recorder:
         try:
             return row_of(seen, *parts)
         except (CaptureError, UsageError) as error:
-            self.skipped[f"a row that no capture can hold: {error}"] += 1
+            self._skip(f"a row that no capture can hold: {getattr(error, 'reason', error)}")
             return None
 
     def _keep(self, kept: list[Kept]) -> None:
@@ -303,8 +323,8 @@ class Recorder:
         with self._lock:
             if self.stopped:
                 return
-            if options.max_rows is not None:
-                kept = kept[: options.max_rows - self.rows]
+            if self._most_rows is not None:
+                kept = kept[: self._most_rows - self.rows]
             if options.max_bytes is not None:
                 kept = self._within(kept, options.max_bytes)
             self.rows += len(kept)
@@ -338,7 +358,38 @@ class Recorder:
             if len(self._files.written) > before:
                 self._log()
         except (WorkbenchError, OSError) as error:
+            self._lose(*self._files.lost)
             self.broken(error)
+
+    def _lose(self, rows: list[Kept], calls: int) -> None:
+        """What was held when writing failed is not kept."""
+        self._files.lost = ([], 0)
+        with self._lock:
+            self.rows -= len(rows)
+            self.calls -= calls
+            self._bytes -= sum(one.size for one in rows)
+        if rows:
+            self._skip("a row whose file could not be written", len(rows))
+
+    def _late(self) -> None:
+        """Rows have waited, and no call came meanwhile; in a thread of its own."""
+        try:
+            with dispatch.unrecorded():
+                self._write()
+        except Exception as error:
+            self.broken(error)
+
+    def _notice(self) -> None:
+        """Leave a log at the first call, so that a process that is killed was there."""
+        if not self._logged:
+            self._logged = True
+            self._files.rank = self._rank()
+            self._log()
+
+    def _skip(self, reason: str, times: int = 1) -> None:
+        """Count what is not recorded, by reason; of reasons that never end, such as lengths in words, a number of them."""
+        with self._lock:
+            self.skipped[reason if reason in self.skipped or len(self.skipped) < _REASONS else _OTHERS] += times
 
     def _log(self, finished: bool = False) -> None:
         if not self.seen and not self.skipped:
