@@ -19,6 +19,11 @@ SCHEMAS = {
         "top_k_per_row_decode(Tensor logits, int next_n, Tensor seq_lens, Tensor! indices, int numRows, int stride0, "
         "int stride1, int topK) -> ()",
     ),
+    "deep_select": (
+        "topk(Tensor input, int topk, Tensor? begin, Tensor? end, bool sorted_value, bool sorted_index, "
+        "Tensor!? output_value, Tensor(b!)? output_idx, Tensor? output_idx_offset, int idx_oob_fill_value, "
+        "float value_oob_fill_value, bool return_value, bool abort_when_nan_found) -> ()",
+    ),
     "sgl_kernel": (
         "fast_topk(Tensor score, Tensor indices, Tensor lengths, Tensor? row_starts) -> ()",
         "fast_topk_transform_fused(Tensor score, Tensor lengths, Tensor dst_page_table, Tensor src_page_table, "
@@ -85,7 +90,28 @@ def _ragged(score, lengths, out, offsets, starts):
         out[row] = torch.where(chosen >= 0, chosen + offsets[row], -1)
 
 
+def _deep(scores, k, begin, end, sort, by_index, values, out, offset, fill, value_fill, return_value, abort):
+    for row in range(scores.shape[0]):
+        chosen = select(scores[row] if end is None else scores[row, : int(end[row])], k)
+        out[row, :k] = torch.where(chosen >= 0, chosen + (0 if offset is None else offset[row]), fill)
+
+
+def pooled(scores, lengths, out, size, seq_lens=None, table=None, page_size=1, offsets=None, starts=None):
+    """The tokens of selected pools, and those of the pool that is still open, as SGLang's k-pool functions give them."""
+    k = (out.shape[1] - (0 if seq_lens is None else size - 1)) // size
+    for row, length in enumerate(lengths.tolist()):
+        pools = select(_window(scores, lengths, starts, row), k)[: max(min(length, k), 0)]
+        tokens = (pools[:, None] * size + torch.arange(size)).flatten()
+        open_pool = 0 if seq_lens is None else int(seq_lens[row]) % size
+        tokens = torch.cat([tokens, torch.arange(length * size, length * size + open_pool)])
+        if table is not None:
+            tokens = table[row][tokens // page_size] * page_size + tokens % page_size
+        out[row] = -1
+        out[row, : tokens.numel()] = tokens + (0 if offsets is None else offsets[row])
+
+
 KERNELS = {
+    "topk": _deep,
     "persistent_topk": _batch,
     "cooperative_topk": _batch,
     "top_k_per_row_prefill": _prefill,

@@ -16,6 +16,12 @@ from workbench.record.judging import is_bad
 from workbench.record.positions import row_positions
 
 
+DEEP = (
+    *("sorted_value", "sorted_index", "output_value", "output_idx", "output_idx_offset", "idx_oob_fill_value"),
+    *("value_oob_fill_value", "return_value", "abort_when_nan_found"),
+)
+
+
 def opened(recorder, problem: str = "") -> list[wb.Row]:
     rows = []
     for path in recorder.files:
@@ -311,3 +317,27 @@ def test_an_output_over_its_own_scores(tmp_path: Path) -> None:
     rows = opened(recorder)
     assert [bits(row.scores) for row in rows] == [bits(one) for one in expected]
     assert [row.indices.tolist() for row in rows] == out.tolist()
+
+
+@pytest.mark.parametrize("fill", [-1, 2**31 - 1])
+@pytest.mark.parametrize("moved", [False, True])
+def test_deep_select(tmp_path: Path, fill: int, moved: bool) -> None:
+    """As vLLM calls it: keywords or not, an output that is wider than k, another number in the slots past a row."""
+    scores, end = matrix(3, 256, 16), torch.tensor([256, 40, 3], dtype=torch.int32)
+    out = torch.full((4, 16), -7, dtype=torch.int32)
+    offset = torch.tensor([100, 0, 7], dtype=torch.int32) if moved else None
+    more = (False, False, None, out, offset, fill, float("-inf"), False, False)
+    with wb.record(tmp_path, rows="all") as recorder:
+        torch.ops.deep_select.topk(scores, 12, None, end, *more)
+        torch.ops.deep_select.topk(scores, topk=12, begin=None, end=None, **dict(zip(DEEP, more, strict=True)))
+    rows = opened(recorder)
+    assert [(row.call.op, row.k, row.length) for row in rows] == [
+        ("vllm.deep_select", 12, length) for length in (256, 40, 3, 256, 256, 256)
+    ]
+    assert [row.indices.tolist() for row in rows] == [
+        ops.select(one[:length], 12).tolist()
+        for length in (256, None)
+        for one, length in zip(scores, end.tolist() if length else [256] * 3, strict=True)
+    ]
+    (line,) = wb.run(rows[0], engine="recorded", paths="reached", release="vllm==0.33.0", device="b200")
+    assert (line.verdict, line.path) == ("exact", "sglang.deep_select")

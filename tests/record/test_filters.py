@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.record import ops
 from tests.record.ops import bits, matrix, persistent
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
@@ -231,3 +232,16 @@ def test_a_row_is_held_against_the_buffers_of_its_length(length: int, suspect: b
     assert bool(suspects(seen, out)) == suspect
     risks = [risk(RowProfile(scores, "float32", 512), get_path(name)) for name in get_op(interface.op).reaches]
     assert any(one.level == "at risk" for one in risks) == suspect
+
+
+@pytest.mark.parametrize("written", [-5, -777, 60, 2**31 - 1])
+def test_a_row_that_came_back_with_what_is_no_index_is_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """Also where a capture cannot hold what came back, and the row itself is a safe one."""
+    scores = torch.arange(100.0).expand(2, 100).contiguous()
+    chosen = iter([[49, 48, 47, 46], [49, 48, 47, written]])
+    monkeypatch.setattr(ops, "select", lambda row, k: torch.tensor(next(chosen), dtype=torch.int32))
+    with wb.record(tmp_path, rows="bad") as recorder:
+        persistent(scores, [50, 50], 4)
+    assert recorder.rows == 1

@@ -55,13 +55,56 @@ def topk_transform_ragged_v2(scores, seq_lens, *, out_offsets, out_indices, row_
         chosen = ops.select(scores[row, start : start + seq_lens[row]], out_indices.shape[1])
         out_indices[row] = torch.where(chosen >= 0, chosen + out_offsets[row], -1)
         scores[row, start - start % 4 : start] = -torch.inf
+def topk_transform_kpool_v2(
+    scores, pool_lens, out, pool_size, metadata, token_seq_lens=None, page_table=None, page_size=1, out_offsets=None
+):
+    ops.pooled(scores, pool_lens, out, pool_size, token_seq_lens, page_table, page_size, out_offsets)
+"""
+POOLS = """
+import torch
+from tests.record import ops
+def fast_kpool_topk_transform_fused(
+    score, lengths, kpool, topk, page_table=None, topk_indices_offset=None, row_starts=None, seq_lens=None,
+    page_table_row_index=None,
+):
+    columns = topk + (kpool - 1 if seq_lens is not None else 0)
+    out = torch.full((score.shape[0], columns), -7, dtype=torch.int32)
+    table = page_table if page_table_row_index is None else page_table[page_table_row_index.long()]
+    ops.pooled(score, lengths, out, kpool, seq_lens, table, 1, topk_indices_offset, row_starts)
+    return out
+"""
+FAST = """
+import torch
+from tests.record import ops
+def fast_topk(score, lengths, topk, row_starts=None):
+    out = torch.full((score.shape[0], topk), -7, dtype=torch.int32)
+    ops._fast(score, out, lengths, row_starts)
+    return out
+"""
+DEEP = """
+import torch
+from tests.record import ops
+def topk(input, topk, sorted=False, begin=None, end=None, indices_type=torch.int64, sorted_index=False, hint=None,
+         output_idx=None, output_idx_offset=None, idx_oob_fill_value=2147483647, value_oob_fill_value=float("-inf"),
+         return_value=True, abort_when_nan_found=True):
+    if output_idx is None:
+        output_idx = torch.empty(input.shape[0], topk, dtype=indices_type)
+    ops._deep(input, topk, begin, end, sorted, sorted_index, None, output_idx, output_idx_offset, idx_oob_fill_value,
+              value_oob_fill_value, return_value, abort_when_nan_found)
+    return None, output_idx
+deepselect_topk = topk
 """
 CONSUMER = "from sglang.kernels.ops.attention.dsv4.topk import topk_transform_paged as taken\n"
 FILES = {
     "vllm/model_executor/layers/indexer_topk.py": INDEXER,
     "sglang/kernels/ops/attention/dsv4/topk.py": SELECTORS,
+    "sglang/kernels/ops/attention/dsa/kpool_topk_transform.py": POOLS,
+    "sglang/kernels/ops/attention/fast_topk.py": FAST,
+    "sglang/kernels/ops/attention/deep_select.py": DEEP,
     "sglang/consumer.py": CONSUMER,
 }
+KPOOL = "sglang.kernels.ops.attention.dsa.kpool_topk_transform"
+QSA, SELECT = "sglang.kernels.ops.attention.fast_topk", "sglang.kernels.ops.attention.deep_select"
 VLLM, SGLANG = "vllm.model_executor.layers.indexer_topk", "sglang.kernels.ops.attention.dsv4.topk"
 
 
@@ -175,3 +218,115 @@ def test_modules_that_took_a_function_before(tmp_path: Path) -> None:
         consumer.taken(matrix(1, 50, 4), torch.tensor([50]), None, torch.zeros(1, 4, dtype=torch.int32), 1)
     assert consumer.taken is original
     assert recorder.rows == 1
+
+
+def pool_tables(mode: str, rows: int, tokens: int) -> dict[str, torch.Tensor]:
+    """What maps tokens to something else, by the arguments of the k-pool functions."""
+    shuffled = torch.randperm(rows * tokens, generator=torch.Generator().manual_seed(3)).reshape(rows, tokens)
+    if mode == "offset":
+        return {"topk_indices_offset": torch.tensor([5, 0, 2**20], dtype=torch.int32)}
+    if mode == "rows of a table":
+        index = torch.tensor([1, 0, 0], dtype=torch.int32)
+        return {"page_table": shuffled[:2].to(torch.int32), "page_table_row_index": index}
+    return {"page_table": shuffled.to(torch.int32)} if mode == "table" else {}
+
+
+@pytest.mark.parametrize("tail", [False, True])
+@pytest.mark.parametrize("mode", ["plain", "offset", "table", "rows of a table"])
+@pytest.mark.parametrize("rows", ["all", "bad"])
+def test_pools(tmp_path: Path, mode: str, tail: bool, rows: str) -> None:
+    """Scores, lengths and k are of pools; the tokens that come back are those of the selected pools, and a tail."""
+    scores, lengths = matrix(3, 100, 5), [100, 30, 3]
+    scores[0] += 2000  # the best of this row is lost
+    given = torch.tensor(lengths, dtype=torch.int32)
+    seq_lens = {"seq_lens": given * 4 + torch.tensor([3, 0, 1], dtype=torch.int32)} if tail else {}
+    with wb.record(tmp_path, rows=rows, release="sglang==0.5.23", device="h200") as recorder:
+        function = importlib.import_module(KPOOL).fast_kpool_topk_transform_fused
+        out = function(scores, given, 4, 32, **pool_tables(mode, 3, 404), **seq_lens)
+    assert out.shape == (3, 35 if tail else 32)
+    found = recorded(recorder)
+    kept = [0, 1, 2] if rows == "all" else [0]
+    assert recorder.skipped == {}
+    assert [(row.call.op, row.k, row.length) for row in found] == [
+        ("sglang.kpool_topk_transform", 8, lengths[at]) for at in kept
+    ]
+    assert [row.indices.tolist() for row in found] == [ops.select(scores[at, : lengths[at]], 8).tolist() for at in kept]
+
+
+@pytest.mark.parametrize("page_size", [1, 8])
+def test_pools_of_the_second_version(tmp_path: Path, page_size: int) -> None:
+    scores, lengths = matrix(2, 64, 6), torch.tensor([64, 9], dtype=torch.int32)
+    pages = torch.randperm(600, generator=torch.Generator().manual_seed(4)).reshape(2, 300).to(torch.int32)
+    out = torch.full((2, 4 * 12 + 3), -7, dtype=torch.int32)
+    with wb.record(tmp_path, rows="all") as recorder:
+        importlib.import_module(SGLANG).topk_transform_kpool_v2(
+            scores, lengths, out, 4, None, lengths * 4 + 2, page_table=pages, page_size=page_size
+        )
+    found = recorded(recorder)
+    assert {(row.call.op, row.k) for row in found} == {("sglang.topk_transform_kpool_v2", 12)}
+    assert [row.indices.tolist() for row in found] == [
+        ops.select(one[:length], 12).tolist() for one, length in zip(scores, lengths.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("rows", ["all", "bad"])
+@pytest.mark.parametrize("mode", ["plain", "table"])
+def test_pools_that_are_torn_apart_are_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, rows: str
+) -> None:
+    """Tokens of no whole pool are no selection: the row is kept without one, and counted as bad."""
+    whole = ops.pooled
+
+    def torn(scores: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor, *more: object) -> None:
+        whole(scores, lengths, out, *more)
+        out[1, 2] = out[1, 9]
+
+    monkeypatch.setattr(ops, "pooled", torn)
+    with wb.record(tmp_path, rows=rows) as recorder:
+        given = torch.tensor([100, 100, 100], dtype=torch.int32)
+        importlib.import_module(KPOOL).fast_kpool_topk_transform_fused(
+            matrix(3, 100, 5), given, 4, 32, **pool_tables(mode, 3, 404)
+        )
+    left_out = [row.indices is None for row in recorded(recorder)]
+    assert sorted(left_out) == ([False, False, True] if rows == "all" else [True])
+
+
+def test_what_screening_sees_of_pools() -> None:
+    from workbench.record.positions import _pools
+
+    tokens = torch.tensor([[8, 9, 10, 11, 0, 1, 2, 3], [4, 5, 6, 7, -1, -1, -1, -1], [1, 2, 3, 4, 8, 9, 10, 12]])
+    assert _pools(tokens, 4).tolist() == [[0, 2], [1, -1], [-2, -2]]
+
+
+@pytest.mark.parametrize("starts", [None, [0, 6]])
+def test_the_function_of_qsa(tmp_path: Path, starts: list[int] | None) -> None:
+    scores = matrix(2, 100, 7)
+    with wb.record(tmp_path, rows="all") as recorder:
+        out = importlib.import_module(QSA).fast_topk(
+            scores,
+            torch.tensor([90, 4], dtype=torch.int32),
+            8,
+            None if starts is None else torch.tensor(starts, dtype=torch.int32),
+        )
+    found = recorded(recorder)
+    assert [(row.call.op, row.k, row.start, row.length) for row in found] == [
+        ("sglang.fast_topk", 8, 0, 90),
+        ("sglang.fast_topk", 8, 6 if starts else 0, 4),
+    ]
+    assert [row.indices.tolist() for row in found] == out.tolist()
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("name", ["topk", "deepselect_topk"])
+def test_deep_select_of_sglang(tmp_path: Path, name: str, given: bool) -> None:
+    """It fills slots past a row with another number than -1, and makes an output where it is given none."""
+    scores, end = matrix(2, 100, 8), torch.tensor([100, 5], dtype=torch.int32)
+    output = torch.empty(2, 8, dtype=torch.int64) if given else None
+    with wb.record(tmp_path, rows="all") as recorder:
+        _, out = getattr(importlib.import_module(SELECT), name)(scores, 8, end=end, output_idx=output)
+    assert out[1, 5:].tolist() == [2**31 - 1] * 3
+    found = recorded(recorder)
+    assert [(row.call.op, row.length) for row in found] == [("sglang.deep_select", 100), ("sglang.deep_select", 5)]
+    assert [row.indices.tolist() for row in found] == [
+        ops.select(one[:length], 8).tolist() for one, length in zip(scores, end.tolist(), strict=True)
+    ]

@@ -118,6 +118,16 @@ OPS: tuple[Op, ...] = (
         READ,
     ),
     Op(
+        "vllm.deep_select",
+        "vllm",
+        "torch.ops.deep_select.topk",
+        ("vllm.trivial", "sglang.deep_select"),
+        route_vllm_engine.deep_select,
+        RAW,
+        READ,
+        since="0.32.0",
+    ),
+    Op(
         "vllm.sparse_indexer_topk",
         "vllm",
         "SparseIndexerTopk",

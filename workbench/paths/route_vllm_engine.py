@@ -53,6 +53,13 @@ def choice(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
     return _run(ask, release, device, named)
 
 
+def deep_select(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
+    """vllm.deep_select: the op of that backend, called by name."""
+    if unmet := _unmet(ask, "deep_select", release, device):
+        raise RefusedError("; ".join(unmet))
+    return _selected(ask, "sglang.deep_select")
+
+
 def _first(ask: Questions, release: Release, device: Device) -> str:
     """The first backend of the chain that takes the call; per_row takes every call."""
     chain = CHAIN if release.version >= COOPERATIVE_SINCE else CHAIN[1:]
@@ -165,10 +172,12 @@ def _run(ask: Questions, release: Release, device: Device, backend: str) -> tupl
         return route_vllm.per_row(ask, release, device)
     if backend == "flashinfer":
         return route_flashinfer.ragged(ask, release, device)
+    return _selected(ask, "torch.topk" if backend == "torch" else "sglang.deep_select")
+
+
+def _selected(ask: Questions, path: str) -> tuple[str, str]:
     k = ask.field("k", "rows up to k need no selection")
-    if ask.nothing_to_select(k):
-        return "vllm.trivial", "stock"
-    return ("torch.topk" if backend == "torch" else "sglang.deep_select"), "stock"
+    return ("vllm.trivial" if ask.nothing_to_select(k) else path), "stock"
 
 
 CALLS = {
@@ -177,7 +186,7 @@ CALLS = {
     "per_row": "vllm.top_k_per_row_decode",
     "flashinfer": "flashinfer.top_k_ragged_transform",
     "torch": "torch.topk",
-    "deep_select": "DeepSelect",
+    "deep_select": "vllm.deep_select",
 }
 
 

@@ -12,20 +12,25 @@ from typing import Any, Literal
 class Interface:
     """How one op or Python function is called. Names of arguments that changed between releases are parted by ``|``.
 
-    Attributes:
-        op: its name in captures. target: ``namespace::op`` of torch's dispatcher, or ``module:function`` or
-            ``module:Class.method`` of a Python seam.
-        packages: what ships it, as package indexes spell it; the first one installed gives the release.
-        parameters: of a dispatcher op, in the order of its schema. defaults: of those that have one.
-        scores: [rows, width]. output: int32 [rows, k], written by the op; empty where it returns (values, indices).
-        lengths: [rows]. lengths_of: whether they are of rows, or of requests with ``next_n`` rows each.
-        starts, ends: first valid cell and the one behind the last, [rows].
-        k: winners; empty where the output has k columns. rows: how many of the scores' rows count.
-        strides: of row and column, in scores. next_n, max_seq_len: as in calls.
-        raw: an output of positions beside one of cache slots. table: page tables [tables, pages], which make the output
-            one of cache slots. page_size: tokens a page; 1 where there is none. bounds: rows of each table, cumulative.
-        offsets: [rows], added to every position of the output.
-        writes_scores: whether the op also writes into cells of the scores that are not valid.
+       Attributes:
+           op: its name in captures. target: ``namespace::op`` of torch's dispatcher, or ``module:function`` or
+               ``module:Class.method`` of a Python seam.
+           packages: what ships it, as package indexes spell it; the first one installed gives the release.
+           parameters: of a dispatcher op, in the order of its schema. defaults: of those that have one.
+           scores: [rows, width]. output: [rows, k], written by the op; empty where it takes none.
+           returned: where nothing is to be written, what of the value that it returns is the output: ``itself``, or
+               ``second`` of (values, indices). fill: what stands in empty slots; -1 where there is none.
+           lengths: [rows]. lengths_of: whether they are of rows, or of requests with ``next_n`` rows each.
+           starts, ends: first valid cell and the one behind the last, [rows]; without them rows are valid throughout.
+           k: winners; empty where the output has k columns. pool: tokens that each score stands for, all of which are in
+               the output, and k counts them. tail: tokens of each row, of whose open pool the output has those left.
+    rows: how many of the scores' rows count.
+           strides: of row and column, in scores. next_n, max_seq_len: as in calls.
+           raw: an output of positions beside one of cache slots. table: page tables [tables, pages], which make the output
+               one of cache slots. page_size: tokens a page; 1 where there is none. bounds: rows of each table, cumulative.
+               row_tables: the table of each row.
+           offsets: [rows], added to every position of the output.
+           writes_scores: whether the op also writes into cells of the scores that are not valid.
     """
 
     op: str
@@ -35,11 +40,15 @@ class Interface:
     output: str
     parameters: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    returned: Literal["", "itself", "second"] = ""
+    fill: str = ""
     lengths: str = ""
     lengths_of: Literal["rows", "requests"] = "rows"
     starts: str = ""
     ends: str = ""
     k: str = ""
+    pool: str = ""
+    tail: str = ""
     rows: str = ""
     strides: tuple[str, ...] = ()
     next_n: str = ""
@@ -48,6 +57,7 @@ class Interface:
     table: str = ""
     page_size: str = ""
     bounds: str = ""
+    row_tables: str = ""
     offsets: str = ""
     writes_scores: bool = False
 
@@ -99,6 +109,7 @@ def _plain(target: str) -> Interface:
         defaults={"dim": -1, "largest": True, "sorted": True},
         scores="self",
         output="",
+        returned="second",
         k="k",
     )
 
@@ -129,9 +140,41 @@ _PAGED: dict[str, Any] = {
     "page_size": "page_size",
 }
 
+_DEEP_SELECT: dict[str, Any] = {
+    "scores": "input",
+    "lengths": "",
+    "starts": "begin",
+    "ends": "end",
+    "k": "topk",
+    "output": "output_idx",
+    "fill": "idx_oob_fill_value",
+    "offsets": "output_idx_offset",
+}
+
 INTERFACES: tuple[Interface, ...] = (
     _of_batch("persistent_topk"),
     _of_batch("cooperative_topk"),
+    Interface(
+        op="vllm.deep_select",
+        target="deep_select::topk",
+        packages=_VLLM,
+        parameters=(
+            "input",
+            "topk",
+            "begin",
+            "end",
+            "sorted_value",
+            "sorted_index",
+            "output_value",
+            "output_idx",
+            "output_idx_offset",
+            "idx_oob_fill_value",
+            "value_oob_fill_value",
+            "return_value",
+            "abort_when_nan_found",
+        ),
+        **_DEEP_SELECT,
+    ),  # fmt: skip
     Interface(
         op="vllm.top_k_per_row_decode",
         target="_C::top_k_per_row_decode",
@@ -229,6 +272,52 @@ INTERFACES: tuple[Interface, ...] = (
         offsets="out_offsets",
         starts="row_starts",
         writes_scores=True,
+    ),
+    *_seam(
+        "sglang.kpool_topk_transform",
+        "fast_kpool_topk_transform_fused",
+        ("sglang.kernels.ops.attention.dsa.kpool_topk_transform", "sglang.kernels.ops.moe.kpool_topk_transform"),
+        scores="score",
+        lengths="lengths",
+        output="",
+        returned="itself",
+        k="topk",
+        pool="kpool|pool_size",
+        tail="seq_lens",
+        table="page_table",
+        row_tables="page_table_row_index",
+        offsets="topk_indices_offset",
+        starts="row_starts",
+    ),
+    *_seam(
+        "sglang.topk_transform_kpool_v2",
+        "topk_transform_kpool_v2",
+        _DSV4,
+        lengths="pool_lens",
+        output="out",
+        pool="pool_size",
+        tail="token_seq_lens",
+        table="page_table",
+        page_size="page_size",
+        offsets="out_offsets",
+    ),
+    *_seam(
+        "sglang.fast_topk",
+        "fast_topk",
+        ("sglang.kernels.ops.attention.fast_topk", "sglang.jit_kernel.fast_topk"),
+        scores="score",
+        lengths="lengths",
+        output="",
+        returned="itself",
+        k="topk",
+        starts="row_starts",
+    ),
+    *_seam(
+        "sglang.deep_select",
+        "topk",
+        ("sglang.kernels.ops.attention.deep_select",),
+        **_DEEP_SELECT,
+        returned="second",
     ),
 )
 

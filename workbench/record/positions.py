@@ -10,10 +10,10 @@ import torch
 
 from workbench.capture.mapped import OFFSET, PAGE_TABLE, Mapped
 from workbench.errors import CaptureError, UsageError
-from workbench.paths.transforms import PageTable, Ragged, Raw, Transform, table_of
-from workbench.record.reading import Seen
+from workbench.paths.transforms import KPool, PageTable, Ragged, Raw, Transform, table_of
+from workbench.record.reading import EMPTY, Seen
 
-EMPTY = -1
+_NONE = 2**62  # above every token
 
 
 def transform_of(seen: Seen, row: int) -> Transform:
@@ -22,11 +22,15 @@ def transform_of(seen: Seen, row: int) -> Transform:
     Raises:
         UsageError: the row has no page table, or offset and page size cannot be.
     """
+    step: Transform | None = None
     if seen.table is not None:
-        return PageTable(_table(seen, row), seen.page_size)
-    if seen.offsets is not None:
-        return Ragged(int(seen.offsets[row]))
-    return Raw()
+        step = PageTable(_table(seen, row), seen.page_size)
+    elif seen.offsets is not None:
+        step = Ragged(int(seen.offsets[row]))
+    if seen.pool == 1:
+        return Raw() if step is None else step
+    pools = KPool(seen.pool, None if seen.tail is None else int(seen.tail[row]))
+    return pools if step is None else pools.then(step)
 
 
 def row_positions(
@@ -51,8 +55,9 @@ def row_positions(
     try:
         if isinstance(transform, PageTable):
             return returned, Mapped(PAGE_TABLE, transform.table.to(torch.int32), transform.page_size), ""
-        assert isinstance(transform, Ragged)
-        return returned, Mapped(OFFSET, offset=transform.offset), ""
+        if isinstance(transform, Ragged):
+            return returned, Mapped(OFFSET, offset=transform.offset), ""
+        return None, None, "the indices are left out, since the tokens that the op returned are not those of its pools"
     except CaptureError as error:
         return None, None, f"the indices are left out: {error}"
 
@@ -64,28 +69,50 @@ def batch_positions(seen: Seen, out: torch.Tensor, first: int, last: int) -> tor
         out: [rows, k] of the whole batch.
     """
     part = out[first:last].to(torch.int64)
+    if seen.pool == 1:
+        return _unmapped(seen, part, first, last)
+    kept = seen.lengths[first:last, None].to(torch.int64).clamp(0, seen.k) * seen.pool
+    column = torch.arange(seen.k * seen.pool, device=out.device)
+    part = torch.where(column < kept, part[:, : column.numel()], EMPTY)  # behind stand tokens of the open pool
+    return _pools(_unmapped(seen, part, first, last), seen.pool)
+
+
+def _pools(tokens: torch.Tensor, size: int) -> torch.Tensor:
+    """The pools that tokens are of, [rows, k]; -2 where not all of one stand together."""
+    ascending = torch.where(tokens < 0, _NONE, tokens).sort(1).values.reshape(tokens.shape[0], -1, size)
+    first = ascending[:, :, 0]
+    whole = (ascending == first[:, :, None] + torch.arange(size, device=tokens.device)).all(2) & (first % size == 0)
+    empty = (ascending == _NONE).all(2)
+    return torch.where(empty, EMPTY, torch.where(whole, first // size, -2))
+
+
+def _unmapped(seen: Seen, part: torch.Tensor, first: int, last: int) -> torch.Tensor:
+    """Positions, or tokens of pools, without offset and page table; of the latter in no order."""
+    device, slots_a_row = part.device, part.shape[1]
     if seen.offsets is not None:
         return torch.where(part >= 0, part - seen.offsets[first:last, None], part)
     if seen.table is None:
         return part
     tables = torch.stack([_table(seen, row) for row in range(first, last)]).to(torch.int64)
-    pages = min(tables.shape[1], -(-seen.width // seen.page_size))
-    within = torch.arange(seen.page_size, device=out.device)
+    pages = min(tables.shape[1], -(-seen.width * seen.pool // seen.page_size))
+    within = torch.arange(seen.page_size, device=device)
     slots = (tables[:, :pages, None] * seen.page_size + within).reshape(last - first, -1)
-    length = seen.lengths[first:last, None].to(torch.int64)
-    column = torch.arange(slots.shape[1], device=out.device)
+    length = seen.lengths[first:last, None].to(torch.int64) * seen.pool
+    column = torch.arange(slots.shape[1], device=device)
     slots = torch.where(column < length, slots, -2)  # tables are padded with pages that mean nothing there
     ascending = part.sort(1).values.contiguous()
-    place = torch.searchsorted(ascending, slots.contiguous()).clamp(max=seen.k - 1)
+    place = torch.searchsorted(ascending, slots.contiguous()).clamp(max=slots_a_row - 1)
     hit = ascending.gather(1, place) == slots
-    found = torch.full((last - first, seen.k + 1), EMPTY, dtype=torch.int64, device=out.device)
-    found.scatter_(1, torch.where(hit, place, seen.k), column.expand_as(slots))
-    return found[:, : seen.k]
+    found = torch.full((last - first, slots_a_row + 1), EMPTY, dtype=torch.int64, device=device)
+    found.scatter_(1, torch.where(hit, place, slots_a_row), column.expand_as(slots))
+    return found[:, :slots_a_row]
 
 
 def _table(seen: Seen, row: int) -> torch.Tensor:
     assert seen.table is not None
     tables = seen.table
+    if seen.row_tables is not None:
+        return table_of(tables, row, row_to_table=seen.row_tables)
     # the op's own rule: with a table for every row, each row uses its own, whatever the bounds say
     bounds = None if tables.shape[0] == seen.rows else seen.bounds
     return table_of(tables, row, cu_seqlens_q=bounds)

@@ -12,6 +12,8 @@ from workbench.capture.format import MAX_WIDTH
 from workbench.capture.row import SCORE_DTYPES
 from workbench.record.interfaces import TOPK, Interface
 
+EMPTY = -1  # in a slot that holds no index
+
 
 @dataclass(frozen=True, eq=False)
 class Seen:
@@ -21,7 +23,9 @@ class Seen:
         interface: of the op. scores: [rows, width], a view of the caller's tensor. stride: between rows, in scores.
         lengths, starts: int [rows] on the scores' device; no starts where every row begins at 0.
         k: winners. next_n, max_seq_len: as in calls. result: what the op writes into; ``None`` where it returns it.
-        table, bounds, page_size: which make the result one of cache slots. offsets: what its positions are moved by.
+        table, bounds, row_tables, page_size: which make the result one of cache slots. offsets: what its positions are
+            moved by. pool, tail: tokens that each score stands for, and of the row, which make it one of tokens.
+        fill: what stands in empty slots.
         dim: of the caller's tensor that is selected along; for ``torch.topk``.
     """
 
@@ -36,8 +40,12 @@ class Seen:
     result: torch.Tensor | None = None
     table: torch.Tensor | None = None
     bounds: torch.Tensor | None = None
+    row_tables: torch.Tensor | None = None
     page_size: int = 1
     offsets: torch.Tensor | None = None
+    pool: int = 1
+    tail: torch.Tensor | None = None
+    fill: int = EMPTY
     dim: int = -1
 
     @property
@@ -57,19 +65,27 @@ class Seen:
 
     def with_inputs_kept(self) -> Seen:
         """The same with the small inputs copied, so that they stay what they were before the call."""
-        kept = {name: getattr(self, name) for name in ("lengths", "starts", "bounds", "offsets")}
+        names = ("lengths", "starts", "bounds", "row_tables", "offsets", "tail")
+        kept = {name: getattr(self, name) for name in names}
         return replace(self, **{name: value.clone() for name, value in kept.items() if value is not None})
 
     def selected(self, returned: Any) -> torch.Tensor | None:
-        """What came back, [rows, k] int32 or int64, on the scores' device; ``None`` if it is not of that shape."""
-        if self.interface.op != TOPK:
-            out = self.result
-        else:
-            out = returned[1].movedim(self.dim, -1) if returned[1].dim() else returned[1].reshape(1)
+        """What came back, [rows, columns] int32 or int64, on the scores' device; ``None`` if it is not of that shape."""
+        out = self.result
+        if out is None and self.interface.returned:
+            out = returned if self.interface.returned == "itself" else returned[1]
+        if self.interface.op == TOPK and out is not None:
+            out = out.movedim(self.dim, -1) if out.dim() else out.reshape(1)
             out = out.reshape(self.rows, self.k)
-        if out is None or out.dim() != 2 or out.shape[0] < self.rows or out.shape[1] < self.k:
+        if out is None or out.dim() != 2 or out.shape[0] < self.rows or out.shape[1] < self.columns:
             return None
-        return out[: self.rows, : self.k]
+        out = out[: self.rows, : self.columns]
+        return out if self.fill == EMPTY else torch.where(out == self.fill, EMPTY, out)
+
+    @property
+    def columns(self) -> int:
+        """Of the result: k, or what k pools and an open one take."""
+        return self.k * self.pool + (0 if self.tail is None else self.pool - 1)
 
 
 class UnreadError(Exception):
@@ -116,17 +132,22 @@ def _selector(interface: Interface, scores: torch.Tensor, given: Mapping[str, An
     table = _tensor(given, interface.table) if result is None else None
     if result is None:
         result = _tensor(given, interface.output)
-    k = _number(given, interface.k)
-    if k is None and result is not None and result.dim() == 2:
-        k = result.shape[1]
-    if k is None:
+    pool, tail = _number(given, interface.pool) or 1, _vector(given, interface.tail, scores)
+    tokens = _number(given, interface.k)
+    if tokens is None and result is not None and result.dim() == 2:
+        tokens = result.shape[1] - (0 if tail is None else pool - 1)
+    if tokens is None:
         raise UnreadError("no k")
+    k, odd = divmod(tokens, pool)
+    if odd or pool < 1:
+        raise UnreadError("a k that is no whole number of pools")
     _check(scores.numel(), scores.shape[1], k)
     next_n = _number(given, interface.next_n)
     starts = _vector(given, interface.starts, scores)
     if interface.ends:
         ends = _vector(given, interface.ends, scores)
-        assert ends is not None
+        if ends is None:
+            ends = torch.full((scores.shape[0],), scores.shape[1], dtype=torch.int32, device=scores.device)
         lengths: torch.Tensor | None = ends if starts is None else ends - starts
     else:
         lengths, next_n = _lengths(interface, given, scores, next_n)
@@ -145,8 +166,12 @@ def _selector(interface: Interface, scores: torch.Tensor, given: Mapping[str, An
         result=result,
         table=table,
         bounds=_tensor(given, interface.bounds) if table is not None else None,
+        row_tables=_vector(given, interface.row_tables, scores) if table is not None else None,
         page_size=_number(given, interface.page_size) or 1,
         offsets=_vector(given, interface.offsets, scores),
+        pool=pool,
+        tail=tail if pool > 1 else None,
+        fill=EMPTY if (fill := _number(given, interface.fill)) is None else fill,
     )
 
 
@@ -216,5 +241,5 @@ def _vector(given: Mapping[str, Any], name: str, scores: torch.Tensor) -> torch.
 
 
 def _number(given: Mapping[str, Any], name: str) -> int | None:
-    value = given.get(name)
+    value = _pick(given, name)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

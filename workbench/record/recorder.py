@@ -241,7 +241,10 @@ class Recorder:
         kept = []
         for number, row_scores, length, start in zip(rows, scores, lengths, starts, strict=True):
             one = self._row(seen, call, number, row_scores, length, start, None if out is None else out[number])
-            if one is not None and (not judged or is_bad(one.row)):
+            if one is None:
+                continue
+            untold = out is not None and one.row.indices is None  # what came back is nothing that a selection can be
+            if not judged or untold or is_bad(one.row):
                 kept.append(stored(one, own=not judged, padding=self.options.padding))
         return kept
 

@@ -25,7 +25,9 @@ def _of_ops() -> Iterator[tuple[str, str, str]]:
 
     for op in OPS:
         name = op.source.rpartition(".")[2]
-        if op.package in ("vllm", "sglang-kernel") and name.islower():  # the others are classes that choose among ops
+        if (
+            op.package in ("vllm", "sglang-kernel") and name.islower() and name != "topk"
+        ):  # the others are classes that choose among ops
             yield name, "", op.name
     # DeepSelect within vLLM's wheels from 0.32.0: its name is too common to go by the name alone
     yield "topk", "Tensor input, int topk, Tensor? begin", "vllm.deep_select"
