@@ -97,7 +97,7 @@ def _deep(scores, k, begin, end, sort, by_index, values, out, offset, fill, valu
 
 
 def pooled(scores, lengths, out, size, seq_lens=None, table=None, page_size=1, offsets=None, starts=None):
-    """The tokens of selected pools, and those of the pool that is still open, as SGLang's k-pool functions give them."""
+    """The tokens of selected pools, and those of the pool that is still open, as SGLang's k-pool functions do."""
     k = (out.shape[1] - (0 if seq_lens is None else size - 1)) // size
     for row, length in enumerate(lengths.tolist()):
         pools = select(_window(scores, lengths, starts, row), k)[: max(min(length, k), 0)]

@@ -15,7 +15,6 @@ from workbench.paths.transforms import PageTable, Ragged, Raw, Transform
 from workbench.record.judging import is_bad
 from workbench.record.positions import row_positions
 
-
 DEEP = (
     *("sorted_value", "sorted_index", "output_value", "output_idx", "output_idx_offset", "idx_oob_fill_value"),
     *("value_oob_fill_value", "return_value", "abort_when_nan_found"),

@@ -159,8 +159,8 @@ def _tell(to: str, done: dict[str, Any]) -> None:
         complain(f"not recorded, {counted(count, 'time')}: {reason}")
     if ends := done["unfinished"]:
         complain(
-            f"{counted(ends, 'process', 'processes')} did not come to the end (killed, or running still): what was held "
-            "then is not in the files, and not all calls are counted"
+            f"{counted(ends, 'process', 'processes')} did not come to the end (killed, or running still): "
+            "what was held then is not in the files, and not all calls are counted"
         )
     for reason in done["stopped"]:
         complain(f"ended early: {reason}")

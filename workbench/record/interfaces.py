@@ -12,25 +12,25 @@ from typing import Any, Literal
 class Interface:
     """How one op or Python function is called. Names of arguments that changed between releases are parted by ``|``.
 
-       Attributes:
-           op: its name in captures. target: ``namespace::op`` of torch's dispatcher, or ``module:function`` or
-               ``module:Class.method`` of a Python seam.
-           packages: what ships it, as package indexes spell it; the first one installed gives the release.
-           parameters: of a dispatcher op, in the order of its schema. defaults: of those that have one.
-           scores: [rows, width]. output: [rows, k], written by the op; empty where it takes none.
-           returned: where nothing is to be written, what of the value that it returns is the output: ``itself``, or
-               ``second`` of (values, indices). fill: what stands in empty slots; -1 where there is none.
-           lengths: [rows]. lengths_of: whether they are of rows, or of requests with ``next_n`` rows each.
-           starts, ends: first valid cell and the one behind the last, [rows]; without them rows are valid throughout.
-           k: winners; empty where the output has k columns. pool: tokens that each score stands for, all of which are in
-               the output, and k counts them. tail: tokens of each row, of whose open pool the output has those left.
-    rows: how many of the scores' rows count.
-           strides: of row and column, in scores. next_n, max_seq_len: as in calls.
-           raw: an output of positions beside one of cache slots. table: page tables [tables, pages], which make the output
-               one of cache slots. page_size: tokens a page; 1 where there is none. bounds: rows of each table, cumulative.
-               row_tables: the table of each row.
-           offsets: [rows], added to every position of the output.
-           writes_scores: whether the op also writes into cells of the scores that are not valid.
+    Attributes:
+        op: its name in captures. target: ``namespace::op`` of torch's dispatcher, or ``module:function`` or
+         ``module:Class.method`` of a Python seam.
+     packages: what ships it, as package indexes spell it; the first one installed gives the release.
+     parameters: of a dispatcher op, in the order of its schema. defaults: of those that have one.
+     scores: [rows, width]. output: [rows, k], written by the op; empty where it takes none.
+     returned: where nothing is to be written, what of the value that it returns is the output: ``itself``, or
+         ``second`` of (values, indices). fill: what stands in empty slots; -1 where there is none.
+     lengths: [rows]. lengths_of: whether they are of rows, or of requests with ``next_n`` rows each.
+     starts, ends: first valid cell and the one behind the last, [rows]; without them rows are valid throughout.
+     k: winners; empty where the output has k columns. rows: how many of the scores' rows count.
+     pool: tokens that each score stands for; the output holds all of them, and k counts them. tail: tokens of each
+         row; those of the pool that they leave open are in the output as well.
+     strides: of row and column, in scores. next_n, max_seq_len: as in calls.
+     raw: an output of positions beside one of cache slots. table: page tables [tables, pages], which make the
+         output one of cache slots. page_size: tokens a page; 1 where there is none. bounds: rows of each table,
+         cumulative. row_tables: the table of each row.
+     offsets: [rows], added to every position of the output.
+     writes_scores: whether the op also writes into cells of the scores that are not valid.
     """
 
     op: str
@@ -158,23 +158,25 @@ INTERFACES: tuple[Interface, ...] = (
         op="vllm.deep_select",
         target="deep_select::topk",
         packages=_VLLM,
-        parameters=(
-            "input",
-            "topk",
-            "begin",
-            "end",
-            "sorted_value",
-            "sorted_index",
-            "output_value",
-            "output_idx",
-            "output_idx_offset",
-            "idx_oob_fill_value",
-            "value_oob_fill_value",
-            "return_value",
-            "abort_when_nan_found",
+        parameters=tuple(
+            [
+                "input",
+                "topk",
+                "begin",
+                "end",
+                "sorted_value",
+                "sorted_index",
+                "output_value",
+                "output_idx",
+                "output_idx_offset",
+                "idx_oob_fill_value",
+                "value_oob_fill_value",
+                "return_value",
+                "abort_when_nan_found",
+            ]
         ),
         **_DEEP_SELECT,
-    ),  # fmt: skip
+    ),
     Interface(
         op="vllm.top_k_per_row_decode",
         target="_C::top_k_per_row_decode",

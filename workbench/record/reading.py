@@ -70,7 +70,7 @@ class Seen:
         return replace(self, **{name: value.clone() for name, value in kept.items() if value is not None})
 
     def selected(self, returned: Any) -> torch.Tensor | None:
-        """What came back, [rows, columns] int32 or int64, on the scores' device; ``None`` if it is not of that shape."""
+        """What came back, int [rows, columns], on the scores' device; ``None`` if it is not of that shape."""
         out = self.result
         if out is None and self.interface.returned:
             out = returned if self.interface.returned == "itself" else returned[1]

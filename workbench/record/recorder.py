@@ -390,7 +390,7 @@ class Recorder:
             self._log()
 
     def _skip(self, reason: str, times: int = 1) -> None:
-        """Count what is not recorded, by reason; of reasons that never end, such as lengths in words, a number of them."""
+        """Count what is not recorded, by reason; only so many of reasons that never end, such as those with lengths."""
         with self._lock:
             self.skipped[reason if reason in self.skipped or len(self.skipped) < _REASONS else _OTHERS] += times
 
