@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -230,3 +231,35 @@ def test_repeat_usage(cli: Cli, captures: Path, arguments: list[str], said: str)
     result = cli("repeat", captures / "mixed.safetensors", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
+
+
+def dumped(folder: Path, changed: float | None = None) -> Path:
+    """What SGLang's dumper leaves of two steps, the scores of the second of which may differ in one place."""
+    folder.mkdir()
+    for step in range(2):
+        scores = torch.randn(2, 50, generator=torch.Generator().manual_seed(step))
+        if step and changed is not None:
+            scores[1, 7] = changed
+        chosen = scores.topk(4).indices.to(torch.int32)
+        for index, (name, value) in enumerate({"logits": scores, "topk_indices": chosen}.items()):
+            tags = f"step={step}___rank=0___dump_index={2 * step + index}___name={name}___layer_id=3"
+            torch.save({"value": value, "meta": {}}, folder / f"{tags}.pt")
+    return folder
+
+
+def test_dumps_are_runs_as_they_are(tmp_path: Path, cli: Cli) -> None:
+    one, same, other = (dumped(tmp_path / name, value) for name, value in (("a", None), ("b", None), ("c", 9.0)))
+    assert cli("diverge", str(one), str(same)).exit_code == 0
+    found = cli("diverge", str(one), str(other))
+    assert found.exit_code == 1
+    assert "step 1" in found.stdout
+    assert "input" in found.stdout
+
+
+def test_a_folder_of_arrays_is_a_run(tmp_path: Path, cli: Cli) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        scores = torch.arange(20.0).reshape(2, 10)
+        np.save(tmp_path / name / "logits.npy", scores.numpy())
+        np.save(tmp_path / name / "topk_indices.npy", scores.topk(3).indices.numpy())
+    assert cli("diverge", str(tmp_path / "a"), str(tmp_path / "b")).exit_code == 0

@@ -1,4 +1,4 @@
-"""The capture files in a folder."""
+"""The capture files in a folder, and folders that are dumps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 
 from workbench.capture.foreign import INDEX_SUFFIX, natural
+from workbench.capture.readers import folder as tensors
+from workbench.capture.readers.look import look_at
+from workbench.capture.readers.table import reader_of
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError
 
@@ -35,3 +38,17 @@ def capture_files(folder: str | bytes | os.PathLike[str]) -> list[Path]:
     if not sets and not files:
         raise CaptureError(f"the folder holds no {SUFFIX} file; name a folder of captures", file=shown(folder))
     return [where / name for name in sorted([*files, *sets], key=natural)]
+
+
+def run_files(folder: str | bytes | os.PathLike[str]) -> list[Path]:
+    """What a folder holds of a run: its capture files in their order, or the folder itself if it is a dump.
+
+    Raises:
+        CaptureError: it cannot be listed, or holds neither.
+    """
+    where = Path(path_text(folder))
+    look = look_at(where, shown(folder))
+    if reader_of(look).format != tensors.FORMAT:
+        return [where]
+    plain = {Path(name).suffix for name in look.names} & tensors.OPENS.keys()
+    return [where] if plain and SUFFIX not in plain else capture_files(where)

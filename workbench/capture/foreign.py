@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from workbench.capture import store
 from workbench.capture.checks import (
     Names,
     check_call_fields,
@@ -164,6 +165,28 @@ def _inside(index: Source, shard: str) -> Path:
 
 
 @dataclass(frozen=True)
+class MappedNames:
+    """What maps the recorded indices of a call: tensors by name, as far as they are there.
+
+    Attributes:
+        returned: as ``Mapped`` has it. page_size: of the table. table: int32 [tables, pages]. uses: [rows], the table
+            of each row. begins: [rows], where in its table the pages of each row begin. offsets: [rows].
+    """
+
+    returned: str
+    page_size: int | None = None
+    table: str | None = None
+    uses: str | None = None
+    begins: str | None = None
+    offsets: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its tensors."""
+        return tuple(name for name in (self.table, self.uses, self.begins, self.offsets) if name is not None)
+
+
+@dataclass(frozen=True)
 class Group:
     """The tensors of one call by name, and what integers of ``CALL_FIELDS`` are known of it."""
 
@@ -172,11 +195,13 @@ class Group:
     starts: str | None = None
     indices: str | None = None
     ints: Mapping[str, int] = field(default_factory=dict)
+    mapped: MappedNames | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """All its tensors."""
-        return tuple(name for name in (self.scores, self.lengths, self.starts, self.indices) if name is not None)
+        own = tuple(name for name in (self.scores, self.lengths, self.starts, self.indices) if name is not None)
+        return own if self.mapped is None else own + self.mapped.names
 
 
 def find_groups(
@@ -307,8 +332,39 @@ def _block(tensors: TensorSet, group: Group, first: int) -> tuple[Block, torch.T
         starts=starts,
         indices=indices,
         indices_source=indices_source,
+        mapping=None if indices is None or group.mapped is None else _mapping(tensors, group.mapped, rows),
     )
     return block, lengths
+
+
+def _mapping(tensors: TensorSet, names: MappedNames, rows: int) -> store.Mapping:
+    """How the recorded indices of a call were mapped."""
+    offsets, uses, begins = (
+        None if name is None else _per_row(tensors, name, rows) for name in (names.offsets, names.uses, names.begins)
+    )
+    for name, values in ((names.offsets, offsets), (names.uses, uses), (names.begins, begins)):
+        if values is not None and (at := first_true(values < 0)) is not None:
+            source, info = tensors.get(name or "")
+            raise CaptureError(
+                f"entry {at} is {int(values[at])}; 0 or more is needed", file=source.file, tensor=brief(info.name)
+            )
+    if names.table is None:
+        return store.Mapping(names.returned, page_size=names.page_size, offsets=offsets)
+    source, table = tensors.get(names.table)
+    check_dtype(table, ("int32",), source.file)
+
+    def bad(reason: str) -> CaptureError:
+        return CaptureError(reason, file=source.file, tensor=brief(table.name))
+
+    if len(table.shape) != 2 or 0 in table.shape:
+        raise bad(f"shape is {shape_text(table.shape)}; [tables, pages] is needed")
+    check_row_width(table.shape[1], source.file, table.name)
+    most = rows if uses is None else int(uses.max()) + 1
+    if most > table.shape[0]:
+        raise bad(f"there are {table.shape[0]} tables; rows use {most}")
+    if begins is not None and int(begins.max()) >= table.shape[1]:
+        raise bad(f"a table has {table.shape[1]} pages; those of a row begin at {int(begins.max())}")
+    return store.Mapping(names.returned, table, names.page_size, None, uses, begins, source)
 
 
 def _names(tensors: TensorSet, group: Group) -> Names:

@@ -132,20 +132,29 @@ class Mapping:
     """How the recorded indices of a file were mapped.
 
     Attributes:
-        returned: as ``Mapped`` has it. table: [rows, pages] or [1, pages]. page_size: of it. offsets: int32 [rows].
+        returned: as ``Mapped`` has it. table: [tables, pages], in ``source`` where that is not the scores'.
+        page_size: of it. offsets: int [rows].
+        uses: [rows], the table of each row; without it row r uses table r, or the only one. begins: [rows], the place
+            in its table at which each row's pages begin; without it, 0.
     """
 
     returned: str
     table: TensorInfo | None = None
     page_size: int | None = None
     offsets: torch.Tensor | None = None
+    uses: torch.Tensor | None = None
+    begins: torch.Tensor | None = None
+    source: Source | None = None
 
     def of(self, source: Source, at: int) -> Mapped:
         """That of one row."""
         table = None
         if self.table is not None:
-            rows, pages = self.table.shape
-            table = source.tensor(self.table, at * pages if rows > 1 else 0, pages)
+            tables, pages = self.table.shape
+            used = int(self.uses[at]) if self.uses is not None else at if tables > 1 else 0
+            begin = 0 if self.begins is None else int(self.begins[at])
+            first = used * (self.table.pitch or pages) + begin
+            table = (self.source or source).tensor(self.table, first, pages - begin)
         return Mapped(self.returned, table, self.page_size, None if self.offsets is None else int(self.offsets[at]))
 
 
@@ -261,8 +270,8 @@ class FileStore:
     @property
     def returned(self) -> str:
         """What the recorded indices are, as in ``page table``."""
-        mapping = self.blocks[0].mapping  # a file with a mapping has one block
-        return RAW if mapping is None else mapping.returned
+        kinds = (block.mapping.returned if block.mapping else RAW for block in self.blocks if block.indices)
+        return ", ".join(dict.fromkeys(kinds)) or RAW
 
     def _recorded_k(self, row: int) -> int | None:
         return self.table.ints(self.call_of(row))["k"]
@@ -296,7 +305,8 @@ class FileStore:
     def read_others(self) -> None:
         read = {(block.source, block.scores.name) for block in self.blocks}
         read |= {(block.indices_source or block.source, block.indices.name) for block in self.blocks if block.indices}
-        tables = [(block.source, block.mapping.table) for block in self.blocks if block.mapping is not None]
+        mappings = [(block.source, block.mapping) for block in self.blocks if block.mapping is not None]
+        tables = [(mapping.source or source, mapping.table) for source, mapping in mappings]
         read |= {(source, table.name) for source, table in tables if table is not None}
         for source in {block.source for block in self.blocks} | {source for source, _ in read}:
             source.read_others({name for owner, name in read if owner is source})

@@ -26,7 +26,7 @@ NOTHING_COMPARED = (
 )
 
 Runs = Annotated[
-    list[str], typer.Argument(metavar="RUN", help="Runs of the same prompt: each a capture or a folder of captures.")
+    list[str], typer.Argument(metavar="RUN", help="Runs of one prompt: each a capture, a dump or a folder of captures.")
 ]
 
 

@@ -140,6 +140,7 @@ def is_fit(seen: Seen) -> bool:
         and scores.stride(1) == 1
         and seen.k <= screen.MOST_K
         and seen.table is None
+        and seen.pool == 1
         and not screen.lacks(scores.device.index)
     )
 

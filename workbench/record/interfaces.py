@@ -151,6 +151,11 @@ _DEEP_SELECT: dict[str, Any] = {
     "offsets": "output_idx_offset",
 }
 
+_DEEP_SELECT_ORDER = (
+    "input topk begin end sorted_value sorted_index output_value output_idx output_idx_offset idx_oob_fill_value "
+    "value_oob_fill_value return_value abort_when_nan_found"
+)
+
 INTERFACES: tuple[Interface, ...] = (
     _of_batch("persistent_topk"),
     _of_batch("cooperative_topk"),
@@ -158,23 +163,7 @@ INTERFACES: tuple[Interface, ...] = (
         op="vllm.deep_select",
         target="deep_select::topk",
         packages=_VLLM,
-        parameters=tuple(
-            [
-                "input",
-                "topk",
-                "begin",
-                "end",
-                "sorted_value",
-                "sorted_index",
-                "output_value",
-                "output_idx",
-                "output_idx_offset",
-                "idx_oob_fill_value",
-                "value_oob_fill_value",
-                "return_value",
-                "abort_when_nan_found",
-            ]
-        ),
+        parameters=tuple(_DEEP_SELECT_ORDER.split()),
         **_DEEP_SELECT,
     ),
     Interface(

@@ -378,7 +378,7 @@ class Recorder:
         """Rows have waited, and no call came meanwhile; in a thread of its own."""
         try:
             with dispatch.unrecorded():
-                self._write()
+                self._write()  # and nothing on the GPU, where another thread may be capturing a graph
         except Exception as error:
             self.broken(error)
 

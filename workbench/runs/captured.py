@@ -15,7 +15,7 @@ import torch
 
 from workbench.analysis.divergence.alignment import Event, Key
 from workbench.capture import Call, Capture, Row, Token, open_capture
-from workbench.capture.folders import capture_files
+from workbench.capture.folders import run_files
 from workbench.capture.row import held
 from workbench.capture.values import brief, described, path_text, shown
 from workbench.errors import CaptureError, UsageError
@@ -43,7 +43,7 @@ class CapturedRun:
     """A run to be compared: what was given is opened file by file, and at most ``OPEN`` files stay open.
 
     Args:
-        given: a capture file, a folder of captures, a ``Capture``, or several of these in the order of the run.
+        given: a capture or dump, a folder of captures, a ``Capture``, or several of these in the order of the run.
         opener: opens a file; ``open_capture`` by default.
         name: of the run; as given by default. labels: the name of a file; its path by default.
         digests: what is known of a file's inputs, by row; what is worked out is put there.
@@ -261,7 +261,7 @@ def _files(source: Source, labels: Callable[[Path], str]) -> list[_File]:
         is_folder = path.is_dir()
     except (OSError, ValueError):
         is_folder = False  # opening it says why
-    return [_File(labels(file), path=file) for file in (capture_files(path) if is_folder else [path])]
+    return [_File(labels(file), path=file) for file in (run_files(path) if is_folder else [path])]
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from typer.testing import CliRunner
 
+import workbench as wb
 from workbench.capture import open_capture
+from workbench.cli.main import app
 from workbench.errors import CaptureError
+from workbench.paths.transforms.recorded import recorded_positions
 
 Refusal = Callable[..., str]
 
@@ -23,6 +27,7 @@ PAGED = (
     "(input: torch.Tensor, src_page_table: torch.Tensor, lengths: torch.Tensor, k: int, row_to_batch: "
     "Optional[torch.Tensor] = None, *, page_size: int = 1) -> torch.Tensor"
 )
+RAGGED = "(input: torch.Tensor, offsets: torch.Tensor, lengths: torch.Tensor, k: int, deterministic: bool = False)"
 VARLEN = "(logits: torch.Tensor, seq_lens: torch.Tensor, top_k: int, *, row_starts: Optional[torch.Tensor] = None)"
 
 
@@ -83,20 +88,104 @@ def test_a_session_of_calls(tmp_path: Path, safetensors: bool) -> None:
         assert (len(capture), capture.call(0).k) == (3, 4)
 
 
-def test_what_is_mapped_to_pages_is_no_selection(tmp_path: Path) -> None:
+def paged(folder: Path, changes: dict[str, Any] | None = None, **metadata: Any) -> torch.Tensor:
+    """A call whose page tables are one of each request, of which rows use 1, 0 and 1; what it selected."""
+    scores = torch.randn(3, 40, generator=torch.Generator().manual_seed(1))
+    tables = torch.randperm(64, generator=torch.Generator().manual_seed(2)).reshape(2, 32).to(torch.int32)
+    uses, starts = torch.tensor([1, 0, 1], dtype=torch.int32), torch.tensor([0, 4, 8], dtype=torch.int32)
+    begins = torch.tensor([0, 1, 20], dtype=torch.int32)
+    if "kwarg_row_starts" in (changes or {}):
+        starts, begins = torch.zeros_like(starts), torch.zeros_like(begins)
+    lengths = torch.tensor([40, 36, 3], dtype=torch.int32)
+    chosen = torch.full((3, 5), -1, dtype=torch.int32)
+    for row in range(3):
+        found = scores[row, starts[row] : starts[row] + lengths[row]].topk(min(5, int(lengths[row]))).indices
+        chosen[row, : found.numel()] = found
+    pages = torch.stack([tables[uses[row]][begins[row] + chosen[row].clamp(min=0) // 4] for row in range(3)])
+    out = torch.where(chosen < 0, -1, pages * 4 + chosen % 4).to(torch.int32)
     inputs = {
-        "arg_0": torch.randn(2, 9),
-        "arg_1": torch.zeros(2, 9, dtype=torch.int32),
-        "arg_2": torch.tensor([9, 4], dtype=torch.int32),
-        "arg_3": 3,
-        "kwarg_page_size": 1,
-    }
-    paged = {"result": torch.zeros(2, 3, dtype=torch.int32)}
-    call(tmp_path, 1, "top_k_page_table_transform", PAGED, inputs, paged)
+        "arg_0": scores,
+        "arg_1": tables,
+        "arg_2": lengths,
+        "arg_3": 5,
+        "arg_4": uses,
+        "kwarg_row_starts": starts,
+        "kwarg_page_table_row_starts": begins,
+        "kwarg_page_size": 4,
+    } | (changes or {})
+    inputs = {name: value for name, value in inputs.items() if value is not None}
+    call(folder, 1, "top_k_page_table_transform", PAGED, inputs, {"result": out}, **metadata)
+    return chosen
+
+
+def test_entries_of_page_tables_are_kept_with_what_maps_them(tmp_path: Path) -> None:
+    chosen = paged(tmp_path / "dump")
+    with open_capture(tmp_path / "dump") as capture:
+        assert capture.info.returned == "page table"
+        assert [recorded_positions(row).tolist() for row in capture] == chosen.tolist()
+        assert [line.verdict for line in wb.run(capture, engine="recorded")] == ["exact"] * 3
+        assert capture.verify() == []
+    made = CliRunner().invoke(app, ["import", str(tmp_path / "dump"), "-o", str(tmp_path / "made.safetensors")])
+    assert (made.exit_code, "page table" in made.output) == (2, True), "tables of several lengths fit into no file"
+
+
+def test_what_maps_them_goes_into_a_capture(tmp_path: Path) -> None:
+    chosen = paged(tmp_path / "dump", {"kwarg_row_starts": None, "kwarg_page_table_row_starts": None})
+    made = tmp_path / "made.safetensors"
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "dump"), "-o", str(made)])
+    assert done.exit_code == 0, done.output
+    with open_capture(made) as capture:
+        assert capture.info.returned == "page table"
+        assert [recorded_positions(row).tolist() for row in capture] == chosen.tolist()
+
+
+def test_offsets_are_kept(tmp_path: Path) -> None:
+    scores, offsets = torch.randn(2, 30), torch.tensor([7, 1000], dtype=torch.int32)
+    chosen = scores.topk(4).indices.to(torch.int32)
+    inputs = {"arg_0": scores, "arg_1": offsets, "arg_2": torch.tensor([30, 30], dtype=torch.int32), "arg_3": 4}
+    call(tmp_path, 1, "top_k_ragged_transform", RAGGED, inputs, {"result": chosen + offsets[:, None]})
     with open_capture(tmp_path) as capture:
-        assert capture.lengths.tolist() == [9, 4]
-        assert capture.call(0).k == 3
+        assert capture.info.returned == "offset"
+        assert [recorded_positions(row).tolist() for row in capture] == chosen.tolist()
+
+
+def test_mappings_that_were_not_dumped_are_not_invented(tmp_path: Path) -> None:
+    """The table is missing: entries stay entries. The page size is nonsense: the outputs are left, and that is said."""
+    paged(tmp_path / "a", {"arg_1": None})
+    with open_capture(tmp_path / "a") as capture:
+        assert capture[0].mapped is not None
+        assert capture[0].mapped.table is None
+        assert all("does not hold" in str(line.refused) for line in wb.run(capture, engine="recorded"))
+    paged(tmp_path / "b", {"kwarg_page_size": 3})
+    with open_capture(tmp_path / "b") as capture:
         assert not capture.info.recorded
+        said = "the outputs of 1 calls of top_k_page_table_transform are left: the dump does not say what maps them"
+        assert said in capture.info.notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"arg_1": torch.zeros(2, 32)}, "dtype is float32"),
+        ({"arg_1": torch.zeros(32, dtype=torch.int32)}, "[tables, pages] is needed"),
+        ({"arg_1": torch.zeros(1, 32, dtype=torch.int32)}, "there are 1 tables; rows use 2"),
+        ({"arg_4": None}, "there are 2 tables; rows use 3"),
+        ({"arg_4": torch.tensor([0, -1, 0], dtype=torch.int32)}, "entry 1 is -1; 0 or more is needed"),
+        ({"kwarg_page_table_row_starts": torch.tensor([0, 32, 0], dtype=torch.int32)}, "those of a row begin at 32"),
+        ({"arg_4": torch.tensor([0, 1], dtype=torch.int32)}, "[3] or [3, 1] is needed"),
+    ],
+)
+def test_tables_that_lie(tmp_path: Path, refusal: Refusal, changes: dict[str, Any], words: str) -> None:
+    paged(tmp_path, changes)
+    assert words in refusal(tmp_path)
+
+
+def test_a_call_without_inputs_is_said_to_be_left(tmp_path: Path) -> None:
+    call(tmp_path, 1, "top_k", TOP_K, {"arg_0": torch.randn(2, 9), "arg_1": 4})
+    call(tmp_path, 2, "top_k", TOP_K, {"arg_1": 4})
+    with open_capture(tmp_path) as capture:
+        assert capture.info.calls == 1
+        assert "1 calls of top_k without inputs are left" in capture.info.notes
 
 
 def test_windows_and_lengths_of_requests(tmp_path: Path, refusal: Refusal) -> None:

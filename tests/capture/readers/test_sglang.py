@@ -256,3 +256,18 @@ def test_the_real_dumper(tmp_path: Path) -> None:
         assert [row.scores[0].item() for row in capture][::2] == [0, 1, 2, 10, 11, 12]
         assert capture.lengths.tolist() == [3, 9] * 6
         assert capture.info.recorded
+
+
+@pytest.mark.parametrize("lengths", [[3, 4], 5, {"seq_lens": [3, 4]}])
+def test_lengths_that_are_no_tensor_are_refused(tmp_path: Path, refusal: Refusal, lengths: Any) -> None:
+    dumper = Dumper(tmp_path / "d")
+    dumper.dump("metadata" if isinstance(lengths, dict) else "seq_lens", lengths)
+    dumper.dump("logits", torch.ones(2, 4), layer_id=1)
+    assert "would be the lengths, but is no tensor" in refusal(tmp_path / "d")
+    with open_capture(tmp_path / "d", scores="logits") as capture:
+        assert capture.lengths.tolist() == [4, 4]
+
+
+def test_a_tag_that_is_said_twice_tells_nothing(tmp_path: Path, refusal: Refusal) -> None:
+    torch.save({"value": torch.ones(2, 4), "meta": {}}, tmp_path / "step=1___step=2___rank=0___name=logits.pt")
+    assert "says 'step' twice" in refusal(tmp_path)

@@ -6,6 +6,9 @@ import contextlib
 import io
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -282,6 +285,41 @@ def test_every_tensor_is_the_one_that_torch_loads(tmp_path: Path, same_bits: Sam
         if info.pitch is None and not info.problem:
             assert same_bits(held.source.tensor(info).reshape(tensor.shape), tensor)
     held.source.close()
+
+
+def test_values_that_torch_reads_otherwise_than_they_are_stored(tmp_path: Path, refusal: Refusal) -> None:
+    """A negated view is stored with its numbers as they were, and a mark."""
+    scores = torch.randn(2, 9)
+    for view in (torch._neg_view(scores), torch.complex(scores, scores).conj().imag):
+        path = saved(tmp_path / "x.pt", {"scores": view})
+        assert torch.equal(torch.load(path, weights_only=True)["scores"], -scores)
+        assert "torch reads it as neg of what is stored" in refusal(path)
+        torch.save({"scores": view.resolve_neg().contiguous()}, path)
+        with open_capture(path) as capture:
+            assert torch.equal(capture[0].scores, -scores[0])
+
+
+# Why such a file is not left to torch.load(mmap=True, weights_only=True).
+
+
+def test_a_compressed_record_is_no_row_of_other_numbers(good: Path, refusal: Refusal) -> None:
+    repacked(good, lambda members: None, zipfile.ZIP_DEFLATED)
+    assert "is compressed" in refusal(good)
+    mapped = torch.load(good, mmap=True, weights_only=True)["scores"]
+    assert not torch.equal(mapped, torch.load(good, weights_only=True)["scores"])
+
+
+def test_a_file_that_is_cut_short_while_it_is_mapped_ends_the_process(tmp_path: Path) -> None:
+    script = f"""
+import os, torch
+path = {str(tmp_path / "x.pt")!r}
+torch.save({{"scores": torch.ones(500, 500)}}, path)
+scores = torch.load(path, mmap=True, weights_only=True)["scores"]
+os.truncate(path, 5000)
+print(scores[400].sum())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGBUS
 
 
 def repacked(path: Path, change: Callable[[dict[str, bytes]], None], compression: int = zipfile.ZIP_STORED) -> Path:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from workbench.capture.foreign import TensorSet, natural
+from workbench.capture.foreign import MappedNames, TensorSet, natural
 from workbench.capture.header import Header, TensorInfo
 from workbench.capture.source import Source
 from workbench.capture.values import brief, shown
@@ -25,7 +25,8 @@ class Scope:
             that lie further out and hold for several places; never scores.
         ints: integers of the call that the dump states, by their names in ``CALL_FIELDS``.
         indices: the name of the recorded selection among its own, where the reader knows better than its name tells;
-            empty where none is known to hold positions. ``None``: found by name.
+            empty where none is known to be one. ``None``: found by name. mapped: what maps it, where it holds no
+            positions.
         refusal: why its call cannot be told from what is there, where that is so.
         quiet: whether its tensors count only where the caller names them.
     """
@@ -34,6 +35,7 @@ class Scope:
     inherited: Mapping[str, str] = field(default_factory=dict)
     ints: Mapping[str, int] = field(default_factory=dict)
     indices: str | None = None
+    mapped: MappedNames | None = None
     refusal: str = ""
     quiet: bool = False
 
@@ -52,7 +54,8 @@ class Dump:
         extra: names by role that mean what they say in this format only, besides those of the table.
         silent: whether it states nothing of its calls, so that tensors named by the caller are all there is to know.
         alone: the one tensor of a file that holds nothing else: its scores, whatever it is called.
-        values: what it holds besides tensors, from its name to a few words. notes: what a reader should know.
+        values: what it holds besides tensors, from its name to a few words. plain: names of such values, where those
+            of ``values`` do not end with them. notes: what a reader should know.
     """
 
     format: str
@@ -63,6 +66,7 @@ class Dump:
     alone: str | None = None
     silent: bool = False
     values: Mapping[str, str] = field(default_factory=dict)
+    plain: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @cached_property

@@ -10,11 +10,13 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.capture.foreign import natural
+from workbench.capture.foreign import MappedNames, natural
+from workbench.capture.mapped import OFFSET, PAGE_TABLE, RAW
 from workbench.capture.readers.dump import Dump, Held, Scope, gather, inside, joined
 from workbench.capture.readers.look import Look
 from workbench.capture.readers.safetensors_file import open_file as open_safetensors
@@ -29,12 +31,12 @@ FORMAT = "FlashInfer dump"
 METADATA = "metadata.jsonl"
 MOST_METADATA = 16 * 2**20
 EXTRA = {"scores": ("input",)}
-# Selector -> the output that holds positions within the row; empty where outputs are mapped to something else.
+# Selector -> the output that holds its selection, and what that is.
 SELECTORS = {
-    "top_k": "result_1",
-    "top_k_varlen": "result_0",
-    "top_k_page_table_transform": "",
-    "top_k_ragged_transform": "",
+    "top_k": ("result_1", RAW),
+    "top_k_varlen": ("result_0", RAW),
+    "top_k_page_table_transform": ("result", PAGE_TABLE),
+    "top_k_ragged_transform": ("result", OFFSET),
 }
 _POSITION = re.compile(r"arg_([0-9]{1,3})")
 _KINDS = ("inputs", "outputs")
@@ -60,7 +62,7 @@ def read(look: Look) -> Dump:
     broken: dict[str, CaptureError] = {}
     scopes: list[Scope] = []
     values: dict[str, str] = {}
-    left: dict[str, int] = {}
+    left, without = Counter[str](), Counter[str]()
     for call in calls:
         folder = inside(look.path, call) if call else look.path
         metadata = _metadata(folder, inside(folder, METADATA))
@@ -86,11 +88,20 @@ def read(look: Look) -> Dump:
         values |= {joined(call, name): repr(value) for name, value in given.items()}
         scopes.append(_scope(function, own, given))
         if function not in SELECTORS:
-            left[function] = left.get(function, 0) + 1
+            left[function] += 1
+        elif joined(call, _KINDS[0]) not in {prefix for prefix, _ in parts} | set(broken):
+            left[f"{function} without inputs"] += 1
+        elif scopes[-1].indices == "":
+            without[function] += any(name.startswith("result") for name in own)
     tensors, _ = gather(look.file, parts, broken)
     notes = [
-        f"{count} calls of {brief(shown(name))}, which is no known selector, are left"
+        f"{count} calls of {brief(shown(name))}{', which is no known selector,' * _unknown(name)} are left"
         for name, count in list(left.items())[:_NOTED]
+    ]
+    notes += [
+        f"the outputs of {count} calls of {name} are left: the dump does not say what maps them"
+        for name, count in without.items()
+        if count
     ]
     notes += [f"{brief(prefix)} cannot be read: {why}" for prefix, why in list(broken.items())[:_NOTED]]
     return Dump(FORMAT, look.path, tensors, lambda: scopes, extra=EXTRA, values=values, notes=tuple(notes))
@@ -102,16 +113,37 @@ def _scope(function: str, own: dict[str, str], given: Mapping[str, Any]) -> Scop
     known = {name: value for name, value in ints.items() if name in ("k", "top_k")}
     if function not in SELECTORS:
         return Scope(own, ints=known, quiet=True)
-    indices, refusal = SELECTORS[function], ""
+    (indices, kind), refusal = SELECTORS[function], ""
     if function == "top_k_varlen":
         if "page_table" in own or given.get("page_table") is not None or given.get("absolute_indices"):
-            indices = ""
+            indices = ""  # what maps them is not told
         if given.get("compress_ratio") not in (None, 1) or given.get("next_n") not in (None, 1):
             refusal = (
                 "its lengths are of requests and not of rows (next_n or compress_ratio is given); name the scores and "
                 "lengths of the rows (scores=, lengths=; --scores, --lengths)"
             )
-    return Scope(own, ints=known, indices=indices if indices in own else "", refusal=refusal)
+    mapped = None if kind == RAW else _mapped(kind, own, given)
+    if kind == PAGE_TABLE and (mapped is None or mapped.page_size is None):
+        indices = ""
+    return Scope(own, ints=known, indices=indices if indices in own else "", mapped=mapped, refusal=refusal)
+
+
+def _mapped(kind: str, own: Mapping[str, str], given: Mapping[str, Any]) -> MappedNames:
+    """What maps a selection, by the arguments of the two functions whose names end with ``transform``."""
+    if kind == OFFSET:
+        return MappedNames(kind, offsets=own.get("offsets"))
+    size = given.get("page_size", 1)
+    return MappedNames(
+        kind,
+        size if type(size) is int and size > 0 and size & (size - 1) == 0 else None,
+        own.get("src_page_table"),
+        own.get("row_to_batch"),
+        own.get("page_table_row_starts", own.get("row_starts")),
+    )
+
+
+def _unknown(name: str) -> bool:
+    return name.partition(" ")[0] not in SELECTORS
 
 
 def _metadata(folder: Path, path: Path) -> dict[str, Any]:

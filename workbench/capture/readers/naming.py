@@ -89,7 +89,8 @@ def resolve(dump: Dump, wanted: Wanted) -> tuple[list[Group], tuple[str, ...]]:
             if name is not None:
                 found[role][name] = None
         places = {role: None if name is None else scope.get(name) for role, name in names.items()}
-        groups.append(Group(scope.own[scores], **places, ints=_ints(dump, scope, wanted)))
+        mapped = None if names["indices"] is None else scope.mapped
+        groups.append(Group(scope.own[scores], **places, ints=_ints(dump, scope, wanted), mapped=mapped))
     notes = []
     if not groups and dump.alone is not None:
         groups.append(Group(dump.alone))
@@ -107,6 +108,8 @@ def resolve(dump: Dump, wanted: Wanted) -> tuple[list[Group], tuple[str, ...]]:
 def _plain_lengths(dump: Dump, names: frozenset[str]) -> dict[str, str]:
     """Values besides tensors whose names mean lengths, by the place that they lie in."""
     found = {}
+    if plain := [name for name in dump.plain if _means(name, names)]:
+        found[""] = plain[0]
     for path in dump.values:
         name = path.rpartition(".")[0] if path.rpartition(".")[2].isdigit() else path
         if _means(name, names):
@@ -202,7 +205,8 @@ def _named(dump: Dump, wanted: Wanted, scores: str) -> list[Group]:
         for scope in scopes:
             given = {role: getattr(wanted, role) for role in ROLES}
             places = {role: name and (scope.get(name) or name) for role, name in given.items()}
-            groups.append(Group(scope.own[scores], **places, ints=_ints(dump, scope, wanted)))
+            mapped = scope.mapped if scope.indices and places["indices"] == scope.own[scope.indices] else None
+            groups.append(Group(scope.own[scores], **places, ints=_ints(dump, scope, wanted), mapped=mapped))
         return groups
     found = find_groups(every, scores, wanted.lengths, wanted.starts, wanted.indices)
     if found is None:

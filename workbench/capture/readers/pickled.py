@@ -64,7 +64,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class Strided:
-    """A dense tensor: its storage, dtype in words, bytes per element, first element, shape and strides in elements."""
+    """A dense tensor: its storage, dtype in words, bytes per element, first element, shape and strides in elements.
+
+    ``marked`` names the marks under which torch reads other values than are stored, as ``neg`` or ``conj``.
+    """
 
     storage: Storage
     dtype: str
@@ -72,6 +75,7 @@ class Strided:
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    marked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,9 @@ class Other:
 
 
 @dataclass(frozen=True)
-class _Global:
+class Global:
+    """Something that a module holds, by its name; nothing is looked up."""
+
     name: str
 
 
@@ -253,7 +259,7 @@ _NEW: dict[str, Callable[[], Any]] = {
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-def _global(name: str) -> _Global:
+def _global(name: str) -> Global:
     module, _, attribute = name.rpartition(".")
     known = (
         name in _CALLS
@@ -262,19 +268,19 @@ def _global(name: str) -> _Global:
     )
     if not known:
         raise _UnusableError(_NEEDS.format(f"of {shown(brief(name))}"))
-    return _Global(name)
+    return Global(name)
 
 
 def _storage(given: Any) -> Storage:
     kind, storage, key, _, count = given
-    if kind != "storage" or not isinstance(storage, _Global) or not isinstance(key, str) or not _is_size(count):
+    if kind != "storage" or not isinstance(storage, Global) or not isinstance(key, str) or not _is_size(count):
         raise TypeError
     dtype, size = STORAGES[storage.name.rpartition(".")[2]]
     return Storage(key, dtype, size, count)
 
 
 def _reduced(function: Any, given: Any) -> Any:
-    if not isinstance(function, _Global) or not isinstance(given, tuple) or function.name not in _CALLS:
+    if not isinstance(function, Global) or not isinstance(given, tuple) or function.name not in _CALLS:
         raise TypeError
     return _CALLS[function.name](*given)
 
@@ -283,17 +289,19 @@ def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> Strided:
-    return _strided(storage, storage.dtype, storage.size, offset, shape, strides)
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, _: Any, __: Any, marks: Any = None) -> Strided:
+    return _strided(storage, storage.dtype, storage.size, offset, shape, strides, marks)
 
 
-def _typed(storage: Any, offset: Any, shape: Any, strides: Any, _: Any, __: Any, dtype: Any, *___: Any) -> Strided:
+def _typed(
+    storage: Any, offset: Any, shape: Any, strides: Any, _: Any, __: Any, dtype: Any, marks: Any = None
+) -> Strided:
     """A tensor of a dtype that has no storage class of its own: the storage counts bytes."""
     name = dtype.name.rpartition(".")[2]
-    return _strided(storage, name, _SIZES[name], offset, shape, strides)
+    return _strided(storage, name, _SIZES[name], offset, shape, strides, marks)
 
 
-def _strided(storage: Any, dtype: str, size: int, offset: Any, shape: Any, strides: Any) -> Strided:
+def _strided(storage: Any, dtype: str, size: int, offset: Any, shape: Any, strides: Any, marks: Any) -> Strided:
     if not isinstance(storage, Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
         raise TypeError
     if len(shape) > MOST_EXTENTS or len(shape) != len(strides):
@@ -304,7 +312,10 @@ def _strided(storage: Any, dtype: str, size: int, offset: Any, shape: Any, strid
     last = offset + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     if (0 in shape and offset > held) or (0 not in shape and last >= held):
         raise _UnusableError(f"a tensor of shape {shape_text(shape)} leaves its {held} elements; save the file again")
-    return Strided(storage, dtype, size, offset, shape, strides)
+    if marks is not None and not isinstance(marks, dict):
+        raise TypeError
+    marked = tuple(short(name) for name, value in (marks or {}).items() if value is not False)
+    return Strided(storage, dtype, size, offset, shape, strides, marked)
 
 
 def _items(items: Any = ()) -> Any:

@@ -69,6 +69,7 @@ def read(look: Look) -> Dump:
     broken: dict[str, CaptureError] = {}
     dumped: list[_Dumped] = []
     values: dict[str, str] = {}
+    plain: list[str] = []
     for name in names:
         if not _is_dumped(name):
             values[shown(name)] = "no file of the dumper"
@@ -76,6 +77,11 @@ def read(look: Look) -> Dump:
         stem, tags = name.removesuffix(ENDING), parse_tags(name)
         label = tags["name"]
         try:
+            if (twice := _said_twice(name)) is not None:
+                raise CaptureError(
+                    f"{brief(shown(name))!r} says {brief(shown(twice))!r} twice; give the file the name that it had",
+                    file=look.file,
+                )
             held, shorts = _value(inside(folder, name) if look.folder else look.path, label)
         except CaptureError as error:
             broken[stem] = error
@@ -85,13 +91,15 @@ def read(look: Look) -> Dump:
             kept = at.removeprefix("meta.")
             if kept == at:
                 values[joined(stem, at)] = words(value)
+                last = at.rpartition(".")[2]
+                plain.append(joined(label, at.removesuffix(last).removesuffix(".") if last.isdigit() else at))
             elif kept not in tags:  # much alike in every file: the first stands for all
                 values.setdefault(at, words(value))
         held.source.rest()
         parts.append((stem, held))
         dumped.append(_Dumped(tags, _index(tags), {short: joined(stem, at) for short, at in shorts.items()}))
     tensors, _ = gather(look.file, parts, broken)
-    return Dump(FORMAT, look.path, tensors, lambda: scopes(dumped, tensors), values=values)
+    return Dump(FORMAT, look.path, tensors, lambda: scopes(dumped, tensors), values=values, plain=tuple(plain))
 
 
 def parse_tags(name: str) -> dict[str, str]:
@@ -105,6 +113,12 @@ def parse_tags(name: str) -> dict[str, str]:
         elif last:
             tags[last] += SEPARATOR + part
     return tags
+
+
+def _said_twice(name: str) -> str | None:
+    """A tag that the name of a file gives two values."""
+    said = [part.partition("=")[0] for part in name.removesuffix(ENDING).split(SEPARATOR) if "=" in part]
+    return next((tag for tag in said if said.count(tag) > 1), None)
 
 
 def _value(path: Path, label: str) -> tuple[Held, dict[str, str]]:

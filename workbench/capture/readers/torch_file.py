@@ -14,10 +14,11 @@ from workbench.capture.header import TensorInfo
 from workbench.capture.readers import archive
 from workbench.capture.readers.dump import Dump, Held, gather, nested, stem
 from workbench.capture.readers.look import Look
-from workbench.capture.readers.pickled import MOST_BYTES, Other, Storage, Strided, describe, flat
+from workbench.capture.readers.pickled import MOST_BYTES, Global, Other, Storage, Strided, describe, flat
 from workbench.capture.source import Source
 from workbench.capture.values import brief, described, shape_text, shown
 from workbench.errors import CaptureError
+from workbench.words import listed
 
 FORMAT = "torch.save"
 _PICKLE = "/data.pkl"
@@ -118,6 +119,9 @@ def _place(
     count = 1
     for extent in shape:
         count *= extent
+    if tensor.marked:
+        problem = f"torch reads it as {listed(tensor.marked)} of what is stored; save it after .resolve_neg()"
+        return TensorInfo(name, tensor.dtype, shape, begin, begin, problem=problem)
     if count == 0:
         return TensorInfo(name, tensor.dtype, shape, begin, begin)
     if _contiguous(shape, strides):
@@ -144,6 +148,8 @@ def words(value: object) -> str:
     """A value that is no tensor in a few words."""
     if isinstance(value, Other):
         return value.words
+    if isinstance(value, Global):
+        return shown(brief(value.name))
     if isinstance(value, Storage):
         return f"a storage of {value.count} {value.dtype}"
     return shown(described(value))
