@@ -1,8 +1,12 @@
-"""Lists in sentences."""
+"""Lists and values in sentences."""
 
 from __future__ import annotations
 
+import numbers
+import reprlib
 from collections.abc import Iterable
+
+_BITS_SHOWN = 128
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:
@@ -15,3 +19,38 @@ def few(items: Iterable[object], most: int = 3) -> str:
     """The first items of a list and how many more there are: ``3, 9, 12 and 40 more``."""
     words = [str(item) for item in items]
     return listed(words if len(words) <= most + 1 else [*words[:most], f"{len(words) - most} more"])
+
+
+def printable(text: str) -> str:
+    """Text on one line, which any Unicode encoding takes; what cannot be printed is spelled out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+
+
+def _escaped(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte of a file name that is no UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def kind_of(value: object) -> str:
+    """The name of a value's type, as in ``numpy.ndarray``."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def described(value: object) -> str:
+    """A value of any size in a few words: a number or a string as it is written, of all else the type."""
+    if value is None or isinstance(value, bool | float | str):
+        return printable(reprlib.repr(value))
+    if isinstance(value, numbers.Integral):
+        number = int(value)
+        return str(number) if number.bit_length() <= _BITS_SHOWN else f"an integer of {number.bit_length()} bits"
+    return f"of type {kind_of(value)}"
+
+
+def said(error: BaseException) -> str:
+    """What an exception says; empty where saying it raises."""
+    try:
+        return str(error)
+    except Exception:
+        return ""

@@ -176,7 +176,7 @@ def test_a_long_release_is_none_and_is_cut(releases: str) -> None:
 
 @pytest.mark.parametrize("engine", [None, 3, ["model"]])
 def test_what_is_no_engine_is_refused(engine: object) -> None:
-    with pytest.raises(UsageError, match=r"unknown engine .*; releases are compared by model or vendor"):
+    with pytest.raises(UsageError, match=r"engine is .*; it must be text or a function"):
         wb.matrix(small(), "vllm==0.26.0", engine=engine)  # type: ignore[arg-type]
 
 

@@ -278,8 +278,8 @@ def test_a_lost_nan_has_its_reason() -> None:
     assert "lost 1 winner of 512: NaN with its sign set ranks below -inf on this path" in text
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 2**70, 1.5])
-def test_a_seed_must_be_one(seed: object) -> None:
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**70])
+def test_a_seed_must_be_one(seed: int) -> None:
     with pytest.raises(wb.UsageError, match="is no integer from 0 to"):
         wb.run(bad_row(), seed=seed)
 

@@ -6,6 +6,7 @@ from numbers import Integral
 
 import torch
 
+from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.errors import CaptureError
 from workbench.numeric.histogram import HalfHistogram
@@ -37,6 +38,7 @@ def winners_wanted(row: Row, k: int | None = None) -> int:
     return int(wanted)
 
 
+@checked
 def reference(row: Row, k: int | None = None, half: HalfHistogram | None = None) -> Selection:
     """The exact selection: k best, best first, ties to the smaller index, -1 past the row's length.
 

@@ -6,15 +6,16 @@ import numbers
 import operator
 import os
 import re
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import UsageError
+from workbench.words import described as described
+from workbench.words import kind_of as kind_of
+from workbench.words import printable
 
 _NAME_SHOWN = 120
 _EXTENTS_SHOWN = 8
-_BITS_SHOWN = 128
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
@@ -33,14 +34,7 @@ def path_text(path: object) -> str:
 
 def shown(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
     """A path as printable text on one line, which any Unicode encoding takes."""
-    text = path_text(path)
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
-
-
-def _escaped(code: int) -> str:
-    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte of a file name that is no UTF-8
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return printable(path_text(path))
 
 
 def brief(name: str) -> str:
@@ -56,22 +50,6 @@ def shape_text(shape: Sequence[int]) -> str:
     if len(shape) <= _EXTENTS_SHOWN:
         return str(list(shape))
     return f"[{', '.join(map(str, shape[:_EXTENTS_SHOWN]))}, … {len(shape)} dimensions]"
-
-
-def kind_of(value: object) -> str:
-    """The name of a value's type, as in ``numpy.ndarray``."""
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def described(value: object) -> str:
-    """A value of any size in a few words: a number or a string as it is written, of all else the type."""
-    if value is None or isinstance(value, bool | float | str):
-        return shown(reprlib.repr(value))
-    if isinstance(value, numbers.Integral):
-        number = int(value)
-        return str(number) if number.bit_length() <= _BITS_SHOWN else f"an integer of {number.bit_length()} bits"
-    return f"of type {kind_of(value)}"
 
 
 def whole(value: object, name: str, least: int, most: int) -> int:

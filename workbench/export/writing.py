@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from workbench.analysis.verdict import judge
+from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.capture.values import shown
 from workbench.errors import UsageError
@@ -77,6 +78,7 @@ class _Plan:
     lines: tuple[str, ...] = ()  # files of ``texts`` whose line is added to what is there
 
 
+@checked
 def export_row(
     row: Row,
     *,

@@ -11,7 +11,7 @@ import torch
 from workbench.errors import UsageError
 from workbench.paths.spec import Walk
 from workbench.paths.walk import WARP, walked
-from workbench.words import listed
+from workbench.words import described, listed
 
 FEW = 8  # below one in so many positions, sorting them is cheaper than walking the row
 SEEDS = 2**63
@@ -46,6 +46,8 @@ class Arrival:
             raise UsageError(f"unknown arrival unit {self.unit!r}; known units: {listed(get_args(Unit))}")
         if not isinstance(self.seed, int) or not 0 <= self.seed < SEEDS:
             raise UsageError(f"seed {self.seed!r} is no integer from 0 to {SEEDS - 1}")
+        if not isinstance(self.order, tuple) or not all(type(at) is int for at in self.order):
+            raise UsageError(f"order is {described(self.order)}; a tuple of whole numbers is needed")
         if (self.kind == "walk") != (self.walk is not None):
             raise UsageError("a walk, and no other arrival order, needs to know how the threads walk the row")
 

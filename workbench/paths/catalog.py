@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from workbench.arguments import checked
 from workbench.errors import UsageError
 from workbench.paths import baselines, sglang, vllm
 from workbench.paths.spec import Path, Variant
@@ -14,6 +15,7 @@ PATHS: tuple[Path, ...] = (*vllm.PATHS, *sglang.PATHS, *baselines.PATHS)
 _BY_NAME = {path.name: path for path in PATHS}
 
 
+@checked
 def find_paths(pattern: str = "*") -> tuple[Path, ...]:
     """The paths whose names match a glob, in catalogue order.
 

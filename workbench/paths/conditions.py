@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from workbench.arguments import check_fields
 from workbench.capture.row import Row
 from workbench.errors import UsageError
 from workbench.words import listed
@@ -50,7 +51,7 @@ class Setup:
             for what was measured on the device.
 
     Raises:
-        UsageError: a layout that is none, a threshold or a number of clusters that is no integer in range.
+        UsageError: a field of another type, a layout that is none, a threshold or a number of clusters out of range.
     """
 
     backend: str | None = None
@@ -62,13 +63,14 @@ class Setup:
     clusters_16: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.layout is not None and self.layout not in LAYOUTS:
             raise UsageError(f"unknown layout {self.layout!r}; known layouts: {', '.join(LAYOUTS)}")
         numbers = {name: getattr(self, name) for name in POOL_NAMES} | {"static_threshold": self.static_threshold}
         for name, value in numbers.items():
             least = -1 if name == "static_threshold" else 0
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise UsageError(f"{name} is {value!r}; an integer of {least} or more is needed")
+            if value is not None and value < least:
+                raise UsageError(f"{name} is {value}; an integer of {least} or more is needed")
 
     @property
     def given(self) -> tuple[str, ...]:

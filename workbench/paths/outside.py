@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.paths import route_vllm, vllm
 from workbench.paths.catalog import get_path
@@ -22,6 +23,7 @@ RADIX = "vllm.radix"
 ONE_BLOCK = ("vllm.histogram_2048", "vllm.histogram_256")  # paths of the persistent kernel up to 32768
 
 
+@checked
 def route(
     row: Row,
     op: str | None = None,

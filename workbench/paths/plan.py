@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workbench.arguments import checked
 from workbench.errors import UsageError
 from workbench.paths.devices import Device, get_device
 from workbench.paths.releases import Release, parse_release
@@ -110,6 +111,7 @@ class Plan:
     why: str
 
 
+@checked
 def plan_topk_v2(
     lengths: Sequence[int] | None,
     release: str,
@@ -136,6 +138,10 @@ def plan_topk_v2(
     """
     if lengths is not None and any(length < 0 for length in lengths):
         raise UsageError("a length is negative; the plan reads it as unsigned, and the kernels leave the row")
+    if rows is not None and rows < 0:
+        raise UsageError(f"rows is {rows}; a call has 0 or more")
+    if clusters_8 is not None and clusters_8 < 0:
+        raise UsageError(f"clusters_8 is {clusters_8}; 0 or more is needed")
     count = len(lengths) if lengths is not None else rows
     if count is None:
         raise UsageError("give the lengths of the call's rows, or at least how many rows it has")

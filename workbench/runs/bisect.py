@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from workbench.analysis.standing import JUDGED, LOSING, SURE, State, chance, first_clean, is_monotone, regressions
+from workbench.arguments import checked
 from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.launch import OpEngine
@@ -82,6 +83,7 @@ class Bisection:
         return Matrix((self.row,), ran, (cells,), self.calls, dict(self.about), self.notes)
 
 
+@checked
 def bisect_release(
     row: Row,
     releases: str | Sequence[str] | None = None,

@@ -16,6 +16,7 @@ from workbench.analysis.divergence.states import State
 from workbench.analysis.divergence.tokens import NEAR_ULPS, TokenStep, token_step
 from workbench.analysis.reference import reference
 from workbench.analysis.repeatability import Kind, compare
+from workbench.arguments import checked
 from workbench.capture import Token, open_capture
 from workbench.capture.row import digest_of
 from workbench.errors import UsageError
@@ -27,6 +28,7 @@ Points = Callable[[int, int], None]
 POINTS_NAMED = 3  # in a note
 
 
+@checked
 def diverge(
     *runs: Given | CapturedRun,
     ranks: bool = False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.analysis.risk import Risk
+from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.paths.catalog import PATHS
 from workbench.paths.routing import Route
@@ -105,6 +106,7 @@ def damage(result: Result) -> tuple[bool, bool, bool, int, float, float]:
     return harm, line.refused is None, line.verdict == "invalid", line.missing or 0, line.expected_missing or 0.0, full
 
 
+@checked
 def inspect_row(
     row: Row,
     *,

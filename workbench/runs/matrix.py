@@ -13,6 +13,7 @@ from workbench.analysis.repeatability import Kind as Repeatability
 from workbench.analysis.risk import ORDERED, Level
 from workbench.analysis.standing import LOSING, State, standing
 from workbench.analysis.verdict import Kind as Verdict
+from workbench.arguments import checked
 from workbench.capture import Capture, Row
 from workbench.engines.launch import OpEngine
 from workbench.errors import UsageError
@@ -226,6 +227,7 @@ class Judge(Protocol):
         """Give back what it holds."""
 
 
+@checked
 def matrix(
     rows: Row | Iterable[Row],
     releases: str | Sequence[str] | None = None,

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from workbench.analysis.repeatability import KINDS
 from workbench.analysis.risk import Level
+from workbench.arguments import checked
 from workbench.capture.strictjson import short, strict_json
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError, UsageError
@@ -58,6 +59,7 @@ def to_document(matrix: Matrix) -> dict[str, object]:
     }
 
 
+@checked
 def write_matrix(
     path: str | os.PathLike[str], matrix: Matrix, *, overwrite: bool = False, cure: str = f"{CURE} (overwrite=True)"
 ) -> None:
@@ -77,6 +79,7 @@ def write_matrix(
         raise UsageError(f"{shown(path)}: cannot be written: {error.strerror or error}") from None
 
 
+@checked
 def read_matrix(path: str | os.PathLike[str]) -> Matrix:
     """Read a matrix that ``write_matrix`` or ``workbench run --output`` wrote.
 

@@ -11,6 +11,7 @@ import torch
 from workbench.analysis.repeatability import Repeatability, Tally
 from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import judge
+from workbench.arguments import checked
 from workbench.capture import Capture, Row
 from workbench.capture.mapped import Mapped
 from workbench.errors import UsageError
@@ -126,6 +127,7 @@ def _damage(line: Repeated) -> tuple[int, int, int]:
     return order.index(found.kind), line.missing_most, found.sets
 
 
+@checked
 def repeat(
     row: Row,
     repeats: int = 50,

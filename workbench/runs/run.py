@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import judge
+from workbench.arguments import checked
 from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.base import Engine, SelectionFaultError, Task
@@ -32,6 +33,7 @@ RANDOM = "random"
 ORDERS: dict[str, OrderKind] = {RANDOM: "random", "index": "index", "reverse": "reverse", "walk": "walk"}
 
 
+@checked
 def run(
     rows: Row | Iterable[Row],
     paths: str = REACHED,

@@ -11,6 +11,7 @@ from workbench.analysis.risk import Risk
 from workbench.analysis.shrinking.candidate import Candidate, Subject
 from workbench.analysis.shrinking.fault import MOST_CLEAN, Fault, Predicate, look, scattered
 from workbench.analysis.shrinking.shrink import shrinking
+from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.errors import CaptureError, UsageError
 from workbench.paths.catalog import PATHS, get_path, get_variant
@@ -261,6 +262,7 @@ class Shrinking:
         self._given = self._smallest = candidate
 
 
+@checked
 def shrink(
     row: Row,
     path: str | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.arguments import checked
 from workbench.capture.row import Call, Row
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path, get_variant
@@ -16,6 +17,7 @@ STOCK = "stock"
 USUAL_LENGTH, USUAL_K = 65536, 2048
 
 
+@checked
 def make(
     distribution: str | None = None,
     *,
