@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
 from workbench.errors import UsageError
 
 # Every release here was run on an H200; routing and constants are what explains its records.
@@ -41,8 +44,29 @@ class Release:
         return f"{self.package}=={self.text}"
 
 
+def spelled(text: str) -> str:
+    """The observed release that a text means, as it is spelled here: of ``vllm==0.26`` it is ``vllm==0.26.0``.
+
+    Package and version mean what they mean to package indexes; a text that means none comes back as it is.
+    """
+    name, separator, version = text.partition("==")
+    if not separator or version in OBSERVED.get(name, ()):
+        return text
+    package = canonicalize_name(name.strip())
+    meant = _version(version)
+    same = (one for one in OBSERVED.get(package, ()) if one == version or (meant and meant == _version(one)))
+    return next((f"{package}=={one}" for one in same), text)
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:  # a commit, or no version at all
+        return None
+
+
 def parse_release(text: str, package: str | None = None) -> Release:
-    """Read ``package==1.2.3``.
+    """Read ``package==1.2.3``, in any spelling that package indexes take for it.
 
     Args:
         package: the package that the op belongs to.
@@ -50,7 +74,7 @@ def parse_release(text: str, package: str | None = None) -> Release:
     Raises:
         UsageError: another spelling, another package, or a release that was not observed (the message lists those).
     """
-    name, separator, version = text.partition("==")
+    name, separator, version = spelled(text).partition("==")
     if not separator or not name or not version:
         raise UsageError(f"{text!r} is no release; write it as in vllm==0.26.0")
     if package is not None and name != package:

@@ -12,6 +12,7 @@ from workbench.engines.named import is_callable_name
 from workbench.engines.timers import TOPK
 from workbench.errors import UsageError
 from workbench.paths.ops import get_op
+from workbench.paths.releases import spelled
 from workbench.vendor.release import parse_wheel
 from workbench.words import listed
 
@@ -162,7 +163,8 @@ def contenders(
     found: list[Contender] = []
     if routed and not ops:
         raise UsageError(f"{listed(routed)} {'needs' if len(routed) == 1 else 'need'} an op; give it (--op)")
-    by_engine = releases if isinstance(releases, Mapping) else dict.fromkeys(routed or ("",), releases)
+    given = releases if isinstance(releases, Mapping) else dict.fromkeys(routed or ("",), releases)
+    by_engine = {engine: [spelled(release) for release in of_engine] for engine, of_engine in given.items()}
     every = list(dict.fromkeys(release for of_engine in by_engine.values() for release in of_engine))
     if not routed and (ops or every):
         raise UsageError("an op or a release is given, and no engine that runs one: model, cuda or vendor (--engine)")

@@ -16,7 +16,7 @@ from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, get_device
 from workbench.paths.lengths import Window
 from workbench.paths.outside import route, uncleared_rows
-from workbench.paths.releases import parse_release
+from workbench.paths.releases import parse_release, spelled
 from workbench.paths.routing import OPS, Route, get_op
 from workbench.paths.selection import Selection
 from workbench.paths.spec import Path, Variant
@@ -46,7 +46,8 @@ class Case:
     ) -> None:
         self._counts = counts
         self.op = row.call.op if op is None else op
-        self.release = row.call.release if release is None else release
+        named = row.call.release if release is None else release
+        self.release = None if named is None else spelled(named)
         self.device = row.call.device if device is None else device
         # What is asked for by name must be known; what a capture names need not be, and leaves the row without a route.
         self._known_op = next((one for one in OPS if one.name == self.op), None)

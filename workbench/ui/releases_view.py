@@ -37,8 +37,7 @@ class Released:
 
 
 def _release(text: str) -> str:
-    parse_release(text)
-    return text
+    return str(parse_release(text))
 
 
 def _op(text: str) -> str:

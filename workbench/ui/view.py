@@ -125,7 +125,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "row": _whole(0, 2**31 - 1),
     "k": _whole(1, 2**31 - 1),
     "op": _known(get_op),
-    "release": _known(parse_release),
+    "release": lambda text: str(parse_release(text)),
     "device": lambda text: get_device(text).name,
     "view": _one_of(VIEWS),
     "engine": _one_of(ENGINES),
