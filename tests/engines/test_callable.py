@@ -107,7 +107,10 @@ def raising(error: BaseException) -> Callable[..., Any]:
         (raising(SystemExit(3)), "mine raised SystemExit: 3"),
         (raising(MemoryError()), "mine raised MemoryError"),
         (raising(RuntimeError("CUDA error: misaligned\nCompile with")), "raised RuntimeError: CUDA error: misaligned$"),
-        (lambda s: s, "mine raised TypeError: .* positional argument"),
+        (
+            lambda s: s,
+            r"mine raised TypeError: .* positional argument.*; it is called with scores \[rows, width\], lengths",
+        ),
         (lambda s, n, k: None, r"mine returned nothing; int32 or int64 \[rows, k\]"),
         (lambda s, n, k: tuple(torch.topk(s, k)), "mine returned a tuple of 2; .* or an object with such indices"),
         (lambda s, n, k: [[1]], "mine returned a list of 1"),

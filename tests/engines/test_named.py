@@ -77,6 +77,15 @@ def raises(scores, lengths, k):
     raise ValueError("no way")
 
 
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def mutely(scores, lengths, k):
+    raise Mute
+
+
 def second_crashes(scores, lengths, k):
     global calls
     calls += 1
@@ -105,6 +114,7 @@ def moves(scores, lengths, k):
     sys.path.clear()
     return torch.topk(scores, k)
 """
+MUTE = "class Mute(Exception):\n    def __str__(self): raise RuntimeError\nraise Mute"
 FAULTS = {
     "hangs": "call 1 of 2 of ways:hangs did not return within 2 s: it hangs, or takes longer than that",
     "locks": "call 1 of 2 of ways:locks did not return within 2 s: it hangs, or takes longer than that",
@@ -115,6 +125,7 @@ FAULTS = {
     "leaves": "ways:leaves raised SystemExit: 3",
     "interrupts": "ways:interrupts raised KeyboardInterrupt",
     "raises": "ways:raises raised ValueError: no way",
+    "mutely": "ways:mutely raised Mute",
 }
 
 
@@ -233,6 +244,7 @@ def test_a_flood_is_taken_in_parts(ways: Path) -> None:
         ("import os; os.abort()", "their:f cannot be used: importing their: the process ended by signal 6 (SIGABRT)"),
         ("import time; time.sleep(600)", "their:f cannot be used: importing their did not return within 1 s"),
         ("raise SystemExit(0)", "importing their failed: SystemExit: 0"),
+        (MUTE, "importing their failed: Mute"),
         ("1 / 0", "importing their failed: ZeroDivisionError: division by zero"),
         ("def f(:", "importing their failed: SyntaxError"),
         ("", "their has no 'f'"),

@@ -13,6 +13,7 @@ from workbench.capture.format import INT32_BOUNDS
 from workbench.capture.values import brief, kind_of, shape_text
 from workbench.engines.launch import Answer, Launch
 from workbench.engines.timing import Sampling, sample
+from workbench.words import said
 
 STARTS = "starts"
 CONTRACT = "int32 or int64 [rows, k]"
@@ -59,7 +60,7 @@ class CallableEngine:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # the function may exit as well
-                return Answer(fault=f"{self.name} raised {_shown(error)}", about=_about(device))
+                return Answer(fault=f"{self.name} raised {_shown(error)}{self._expected(error)}", about=_about(device))
             try:
                 selected = self._selected(returned, launch, device)
             except Exception as error:  # nested tensors have no shape, an object's indices may be anything
@@ -113,6 +114,17 @@ class CallableEngine:
         if device.type == "cuda" and not torch.cuda.is_available():
             reasons.append(f"torch {torch.__version__} finds no CUDA device")
         return reasons
+
+    def _expected(self, error: BaseException) -> str:
+        """How it is called, where the error says that it does not take that: nothing of it ran."""
+        if isinstance(error, TypeError):
+            try:
+                inspect.signature(self._function).bind(None, None, None)
+            except TypeError:
+                return "; it is called with scores [rows, width], lengths [rows] and k"
+            except ValueError:  # a function that tells no signature
+                return ""
+        return ""
 
     def _called(self, scores: torch.Tensor, lengths: torch.Tensor, launch: Launch) -> object:
         more = {}
@@ -203,7 +215,7 @@ def _shown(error: BaseException) -> str:
 
 def _told(error: BaseException) -> str:
     """An exception on one line of bounded length."""
-    text = str(error)
+    text = said(error)
     if text.startswith("CUDA error"):  # the lines after the first are about debugging
         text = text.partition("\n")[0]
     text = " ".join(text.split())

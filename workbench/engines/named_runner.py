@@ -19,7 +19,7 @@ from workbench.engines.timing import Sampling
 from workbench.engines.worker.child import FaultError, RefusedError, Stages
 from workbench.engines.worker.wire import Message, Parcel
 from workbench.errors import UsageError
-from workbench.words import few
+from workbench.words import few, said
 
 
 class NamedRunner:
@@ -153,7 +153,8 @@ def import_named(module: str) -> object:
             ) from None
         raise UsageError(f"importing {module} failed: {error}") from None
     except BaseException as error:  # a module may exit as well
-        raise UsageError(f"importing {module} failed: {type(error).__name__}: {brief(str(error))}") from None
+        told = ": ".join(filter(None, (type(error).__name__, brief(said(error)))))
+        raise UsageError(f"importing {module} failed: {told}") from None
 
 
 def _function(text: str) -> Callable[..., Any]:

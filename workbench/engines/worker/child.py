@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 
 from workbench.engines.worker.wire import Channel, ClosedError, Message, Parcel, pack
+from workbench.words import said
 
 RUNNERS = {
     "callable": "workbench.engines.named_runner:NamedRunner",
@@ -110,7 +111,7 @@ def _runner(opening: Message) -> Runner:
 
 def told(error: BaseException) -> str:
     """An exception in one line: its first line says what happened, CUDA's others are about debugging."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in said(error).splitlines() if line.strip()]
     text = lines[0] if lines else "no message"
     if isinstance(error, FaultError) or text.startswith("CUDA error"):
         return text
