@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ from workbench.vendor.store import ENVIRONMENT, find
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
 ROOT = Path(__file__).parents[2]
+DEEP = "topk(Tensor input, int topk, Tensor? begin, Tensor? end) -> ()"
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +89,23 @@ def test_json_is_one_document_that_says_all(cli_json: CliJson, vllm: Path, store
         {"command": "vendor remove", "release": "vllm==0.26.0", "folder": str(store / "vllm" / "0.26.0")},
     )
     assert cli_json("vendor", "list")[1]["releases"] == []
+
+
+def test_what_was_added_before_an_error_is_in_the_one_document(cli: Cli, vllm: Path, store: Path) -> None:
+    result = cli("vendor", "add", vllm, "nothere.whl", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 2
+    assert [one["release"] for one in document["releases"]] == ["vllm==0.26.0"]
+    assert document["failed"] == {"source": "nothere.whl", "error": "nothere.whl: no such file"}
+    assert "nothere.whl: no such file" in result.stderr
+    assert (store / "vllm" / "0.26.0" / "manifest.json").is_file()
+
+
+def test_an_op_that_is_kept_and_not_run_says_so(cli: Cli, tmp_path: Path) -> None:
+    made = wheel(tmp_path, files={"vllm/_C.abi3.so": library(PERSISTENT, DEEP)})
+    for args in (("add", made), ("list",)):
+        said = " ".join(cli("vendor", *args).stdout.split())
+        assert "vllm.deep_select is registered and kept, but the vendor engine does not run it: it takes GPUs of compute capability 10" in said
 
 
 def test_a_second_addition_says_so(cli: Cli, vllm: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.vendor.making import DECODE, FAST, OTHER, PERSISTENT, library
+from workbench.engines.vendor.adapters import ADAPTERS
 from workbench.paths.ops import OPS
 from workbench.vendor.manifest import Registered
-from workbench.vendor.schemas import LONGEST, find_schemas, known_schemas
+from workbench.vendor.schemas import LONGEST, NOT_RUN, find_schemas, known_schemas
 
 
 def test_schemas_are_found_by_what_the_library_holds() -> None:
@@ -52,4 +53,5 @@ def test_only_a_whole_schema_counts(text: str, op: str | None) -> None:
 def test_known_schemas_name_ops_of_the_workbench() -> None:
     ops = {op for *_, op in known_schemas()}
     assert ops <= {op.name for op in OPS}
+    assert ops - ADAPTERS.keys() == NOT_RUN.keys()
     assert {"vllm.persistent_topk", "vllm.cooperative_topk", "sglang.fast_topk_v2"} <= ops

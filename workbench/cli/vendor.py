@@ -15,7 +15,7 @@ from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import Json
 from workbench.cli.tables import console, counted, facts, lines, say, table
-from workbench.errors import UsageError
+from workbench.errors import UsageError, WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.vendor.disk import Progress
@@ -51,7 +51,7 @@ def add(
     """Fetch a release's wheel with pip and keep the libraries in it that register a selector op; the wheel goes.
 
     pip's configuration decides which index is asked. Wheels for Linux are fetched on every host. A release that is
-    there already stays as it is.
+    there already stays as it is. Of several, the first that fails ends the command; those before it stay added.
 
     workbench vendor add vllm==0.26.0 sglang-kernel==0.4.6
     workbench vendor add vllm-0.26.0-cp38-abi3-manylinux_2_28_x86_64.whl --sha256 HEX
@@ -60,15 +60,24 @@ def add(
 
     if sha256 is not None and len(sources) > 1:
         raise UsageError("--sha256 is of one wheel; add the others apart")
-    documents = []
+    documents: list[dict[str, object]] = []
     for source in sources:
-        with _progress() as progress:
-            added = add_release(source, sha256=sha256, machine=machine, python=python, root=store, progress=progress)
+        try:
+            with _progress() as progress:
+                added = add_release(
+                    source, sha256=sha256, machine=machine, python=python, root=store, progress=progress
+                )
+        except WorkbenchError as error:
+            if json and documents:  # those are in the store, which the one document must say
+                failed = {"source": source, "error": str(error)}
+                print_json({"command": "vendor add", "releases": documents, "failed": failed})
+            raise
         documents.append({"added": added.fresh, **_document(added.stored)})
         if not json:
             said = "Added" if added.fresh else "There already:"
             say(f"{said} {added.stored.release}")
             _print_release(added.stored)
+            _print_not_run(added.stored.manifest.ops)
     if json:
         print_json({"command": "vendor add", "releases": documents})
     return CLEAN
@@ -102,6 +111,7 @@ def list_(store: Root = None, json: Json = False) -> int:
     if stored:
         _print_manifests(one.manifest for one in stored)
         say(f"{counted(len(stored), 'release')}, {_size(sum(one.manifest.size for one in stored))}, in {root}")
+        _print_not_run(op for one in stored for op in one.manifest.ops)
     _print_damaged(damaged)
     return CLEAN
 
@@ -279,6 +289,13 @@ def _print_release(stored: Stored) -> None:
 def _print_damaged(damaged: Iterable[Damaged]) -> None:
     for one in damaged:
         say(f"Damaged: {one.release}: {one.reason}", "red")
+
+
+def _print_not_run(ops: Iterable[str]) -> None:
+    from workbench.vendor.schemas import NOT_RUN
+
+    for op in dict.fromkeys(op for op in ops if op in NOT_RUN):
+        say(f"{op} is registered and kept, but the vendor engine does not run it: {NOT_RUN[op]}")
 
 
 def _archs(manifest: Manifest) -> str:

@@ -12,6 +12,10 @@ from functools import cache
 from workbench.vendor.manifest import Registered
 
 LONGEST = 4096  # bytes of a schema
+DEEP_SELECT = "vllm.deep_select"
+
+# Ops that libraries register and the vendor engine does not call, and why.
+NOT_RUN = {DEEP_SELECT: "it takes GPUs of compute capability 10 alone, and was never observed"}
 
 
 @cache
@@ -30,7 +34,7 @@ def _of_ops() -> Iterator[tuple[str, str, str]]:
         ):  # the others are classes that choose among ops
             yield name, "", op.name
     # DeepSelect within vLLM's wheels from 0.32.0: its name is too common to go by the name alone
-    yield "topk", "Tensor input, int topk, Tensor? begin", "vllm.deep_select"
+    yield "topk", "Tensor input, int topk, Tensor? begin", DEEP_SELECT
 
 
 _ARROWS = (b") ->", b")->")  # every schema has one, and little else in a library does: searched for first, it is quick
