@@ -160,7 +160,7 @@ def test_a_page_past_the_table_is_an_error_that_names_it_or_lost_silently() -> N
 
 
 def test_an_unused_page_and_a_slot_past_int32_are_errors() -> None:
-    with pytest.raises(UsageError, match="slot 1 holds index 64, on pages whose entry in the page table is -1"):
+    with pytest.raises(UsageError, match="slot 1 holds index 64, where the page table has -1: no page is there"):
         PageTable(i32(3, -1), 64).apply(i32(0, 64), 100)
     top = PageTable(i32(INT_MAX >> 6), 64)
     assert same(top.apply(i32(63), 64), INT_MAX)
@@ -182,11 +182,9 @@ def test_repeated_pages_cannot_be_inverted_where_an_entry_lies_on_one() -> None:
     assert same(table.invert(i32(20, 15, -1), 16), 12, 7, -1)
     assert same(table.invert(i32(33), 8), 1)  # the row ends before the second one
     assert same(table.invert(i32(33), 7), 1)
-    with pytest.raises(
-        UsageError, match=r"cache slot 20, on pages 5, which are not in the 2 pages of a row of length 8"
-    ):
+    with pytest.raises(UsageError, match=r"cache slot 20, of page 5, not among the 2 pages of a row of length 8"):
         table.invert(i32(20), 8)
-    with pytest.raises(UsageError, match="not in the 0 pages"):
+    with pytest.raises(UsageError, match="not among the 0 pages"):
         PageTable(i32(), 4).invert(i32(0), None)
 
 

@@ -65,7 +65,7 @@ def test_what_the_table_cannot_invert_is_said_in_the_line() -> None:
     foreign = torch.full((K,), 5_000_000, dtype=torch.int32)
     twice = wb.Mapped("page table", torch.zeros(320, dtype=torch.int32), SIZE)
     for row, said in (
-        (made(entries=foreign), "which are not in the 313 pages of a row of length 20000"),
+        (made(entries=foreign), "not among the 313 pages of a row of length 20000"),
         (made(twice, entries=torch.zeros(K, dtype=torch.int32)), "page 0 stands at places"),
         (made(wb.Mapped("offset", offset=2**31 - 1), entries=torch.zeros(K, dtype=torch.int32)), "before the row's"),
         (made(UNKNOWN), REASON),

@@ -68,13 +68,12 @@ class PageTable(Transform):
         pages[held] = table[logical[held]]
         if (unused := held & (pages < 0)).any():
             entries = few(dict.fromkeys(pages[unused].tolist()))
-            raise UsageError(
-                f"{held_in(unused, indices)}, on pages whose entry in the page table is {entries}: no page is there"
-            )
+            raise UsageError(f"{held_in(unused, indices)}, where the page table has {entries}: no page is there")
         within = indices % self.page_size
         if (over := held & (pages > (LARGEST - within) // self.page_size)).any():
+            entries = few(dict.fromkeys(pages[over].tolist()))
             raise UsageError(
-                f"{held_in(over, indices)}, on pages {few(pages[over].tolist())}: such a cache slot does not fit int32"
+                f"{held_in(over, indices)}, where the page table has {entries}: a cache slot there does not fit int32"
             )
         slots = pages * self.page_size + within
         return narrow(torch.where(held, slots, torch.where(past, EMPTY, indices)))
@@ -95,9 +94,10 @@ class PageTable(Transform):
         copies = torch.searchsorted(entries, pages, right=True) - first
         if (unknown := held & (copies == 0)).any():
             within = "" if length is None else f" of a row of length {length}"
+            foreign = dict.fromkeys(pages[unknown].tolist())
             raise UsageError(
-                f"{held_in(unknown, slots, 'cache slot')}, on pages {few(dict.fromkeys(pages[unknown].tolist()))}, "
-                f"which are not in the {table.numel()} pages{within}: give the table that the call had"
+                f"{held_in(unknown, slots, 'cache slot')}, of page{'s' * (len(foreign) > 1)} {few(foreign)}, not among "
+                f"the {table.numel()} pages{within}: give the table that the call had"
             )
         if (repeated := held & (copies > 1)).any():
             page = int(pages[repeated][0])
