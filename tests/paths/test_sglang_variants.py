@@ -414,6 +414,24 @@ def test_the_exact_fallback_loses_where_negative_zeros_pass_as_higher_and_nowher
             assert kind in ("exact", "ties") or level != "safe"
 
 
+@pytest.mark.parametrize("name", ["register", "streaming"])
+def test_negative_zeros_are_no_loss_but_can_crowd_a_winner_out_of_the_exact_fallback(name: str) -> None:
+    """-0.0 in the place of +0.0 is a tie, whatever its bits; it passes as a higher score, and if more do than k, one
+    that really is higher and comes after them is lost."""
+    length, k = (20_000 if name == "streaming" else 200), 50
+    path = get_path(f"sglang.v2_{name}")
+    zeros = torch.full((length,), -0.0)
+    zeros[:40] = 0.0
+    winner = zeros.clone()
+    winner[-1] = 1.0
+    for scores, level, in_order in ((zeros, "safe", 0), (winner, "at risk", 1)):
+        exact = reference(Row(scores, length), k).indices
+        for order, missing in ((Arrival("index"), in_order), (Arrival("reverse"), 0)):
+            found = run_model(path, scores, k, order, "exact_fallback").indices
+            assert judge(scores, exact, found).missing == missing, order
+        assert risk(RowProfile(scores, "float32", k), path, path.variant("exact_fallback")).level == level
+
+
 def test_nan_counts_but_is_never_collected() -> None:
     """What is short is filled with the positions of the slots, which can repeat a winner."""
     scores = torch.tensor([3.0, 2.0, math.nan, 1.0, 0.5, math.nan, math.nan])
