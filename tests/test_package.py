@@ -48,7 +48,8 @@ def test_looking_at_a_file_imports_nothing_heavy() -> None:
 
 
 def test_import_stays_under_half_a_second_beyond_torch() -> None:
-    timed = f"import torch, time; t = time.perf_counter(); import workbench; {USE}; print(time.perf_counter() - t)"
+    """Of processor time, which other programs on a busy machine do not add to, where files are in memory already."""
+    timed = f"import torch, time; t = time.process_time(); import workbench; {USE}; print(time.process_time() - t)"
     assert min(float(printed(timed)) for _ in range(3)) < 0.5
 
 
