@@ -139,6 +139,7 @@ def test_ops_of_several_packages(cli: Cli, captures: Path) -> None:
         (("--release", VLLM, "--engine", "recorded"), "unknown engine 'recorded'"),
         (("--release", VLLM, "--engine", "model,recorded"), "compared by one engine"),
         (("--release", VLLM, "--op", "no.such"), "unknown op"),
+        (("--release", VLLM, "--op", "my:f"), "my:f: a callable is of no release, so that there is nothing to compare"),
         (("--release", VLLM, "--device", "h2000"), "unknown device"),
         (("--release", VLLM, "--arrival", "warp"), "unknown arrival order"),
         (("--release", VLLM, "--output", "m.txt"), "end its name in one of them"),

@@ -13,7 +13,7 @@ import typer
 from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
-from workbench.cli.options import INT32, Json, Seed, integer, one_thread
+from workbench.cli.options import INT32, Json, RowsSeed, integer, one_thread
 from workbench.cli.tables import counted, number, say, table
 from workbench.errors import UsageError
 from workbench.targets import check_target
@@ -52,7 +52,7 @@ def make(
     length: Annotated[int | None, typer.Option(**integer(1, INT32), help="Scores a row.")] = None,
     k: Annotated[int | None, typer.Option(**integer(1, INT32), help="Winners wanted.")] = None,
     rows: Annotated[int, typer.Option(**integer(1, INT32), help="Rows of the call.")] = 1,
-    seed: Seed = 0,
+    seed: RowsSeed = 0,
     path: Annotated[
         str | None, typer.Option(metavar="PATH", help="The path whose buffer to fill.", rich_help_panel=AGAINST)
     ] = None,

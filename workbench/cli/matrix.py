@@ -107,6 +107,13 @@ def run_matrix(
             "several releases are compared on the path that each of them takes; leave out --paths, --variants, "
             "--import and --cuda, or give one release"
         )
+    from workbench.engines.named import is_callable_name
+
+    if callables := [text for text in asked.op or () if is_callable_name(text)]:
+        raise UsageError(
+            f"{listed(callables)}: a callable is of no release, so that there is nothing to compare; leave it out, or "
+            "give one release or none beside it"
+        )
     engine, ops = one_engine(asked.engine), ops_given(list(asked.op or ()) or None)
     check_timeout(asked.timeout, engine == "vendor")
     tried = find_releases(given.release, ops, engine)

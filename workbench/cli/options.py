@@ -66,6 +66,7 @@ Order = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of the first random arrival order or walk.")]
+RowsSeed = Annotated[int, typer.Option("--seed", **integer(0, SEEDS), help="Of the scores.")]
 Timeout = Annotated[
     float | None,
     typer.Option(

@@ -285,7 +285,9 @@ def _print_worst(report: Report) -> None:
         which = f"{'The only' if len(report) == 1 else f'All {refused}'}" if every else f"{refused} of {len(report)}"
         say(f"{which} {'line was' if len(report) == 1 else 'lines were'} refused: nothing ran there.")
     if not found:
-        if refused == len(report):
+        if refused == len(report) and any(line.risk in LOSING for line in report):
+            say("The risk is that of the op's path, by the analysis.")
+        elif refused == len(report):
             say("Nothing is known to be at risk.")
         elif any(line.risk in LOSING for line in report):
             say("No selection is lossy or invalid. The risk is that of the op's path, which callables stand in for.")

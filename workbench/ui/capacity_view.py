@@ -26,10 +26,11 @@ def show_capacity(found: Inspection, key: str) -> None:
     over = [risk for risk in taken if risk.breach]
     losing = [risk for risk in taken if risk.level in ("at risk", "certain")]
     text = (
-        f"{len(taken)} of {len(risks)} paths take this row; on {len(over)} its threshold bin holds more than the buffer"
+        f"{len(taken)} of {len(risks)} paths take this row; on {len(over) or 'none'} its threshold bin holds more than "
+        "the buffer"
     )
     unknown = [risk for risk in taken if risk.level is None]
-    text += f", and {len(losing)} can lose winners{f', unknown for {len(unknown)}' if unknown else ''}."
+    text += f", and {len(losing) or 'none'} can lose winners{f', unknown for {len(unknown)}' if unknown else ''}."
     if found.reached is not None:
         text += f" The op sends it to **{state.plain(found.reached)}** (▸)."
     else:
