@@ -29,6 +29,14 @@ def settle(page: Page) -> None:
     page.wait_for_timeout(400)
 
 
+def open_within_a_megabyte(page: Page, url: str) -> None:
+    """Open the app and hold what it sends until it is drawn against a megabyte."""
+    received = [0]
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
+    open_app(page, url)
+    assert 0 < sum(received) < MEGABYTE
+
+
 def sentence(page: Page) -> str:
     return page.locator('[data-testid="stMain"] div[style*="border-left"]').inner_text()
 

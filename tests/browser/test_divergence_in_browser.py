@@ -6,7 +6,15 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import MEGABYTE, SLOW_MS, clipped, open_app, params, sentence, settle
+from tests.browser.test_app_in_browser import (
+    SLOW_MS,
+    clipped,
+    open_app,
+    open_within_a_megabyte,
+    params,
+    sentence,
+    settle,
+)
 
 RUNS = "run=dumps/runs/a.safetensors&run=dumps/runs/b.safetensors"
 
@@ -22,10 +30,7 @@ def click_mark(page: Page, state: str, at: int = 0) -> None:
 
 
 def test_a_clicked_mark_shows_the_point_and_its_rows_can_be_inspected(page: Page, served: str) -> None:
-    received = [0]
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
-    open_app(page, f"{served}/divergence?{RUNS}")
-    assert sum(received) < MEGABYTE
+    open_within_a_megabyte(page, f"{served}/divergence?{RUNS}")
     assert "parts from dumps/runs/a.safetensors at step 2, layer 1, row 0" in sentence(page)
     expect(page.get_by_text("Step 2, layer 1, row 0: values vary")).to_be_visible()
     click_mark(page, "order varies")

@@ -6,17 +6,22 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import MEGABYTE, SLOW_MS, clipped, open_app, params, sentence, settle
+from tests.browser.test_app_in_browser import (
+    SLOW_MS,
+    clipped,
+    open_app,
+    open_within_a_megabyte,
+    params,
+    sentence,
+    settle,
+)
 from tests.browser.test_divergence_in_browser import click_mark
 
 BAD = "source=dumps/bad-row.safetensors"
 
 
 def test_a_clicked_mark_shows_its_cell_and_leads_to_the_row(page: Page, served: str) -> None:
-    received = [0]
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
-    open_app(page, f"{served}/releases?{BAD}")
-    assert sum(received) < MEGABYTE
+    open_within_a_megabyte(page, f"{served}/releases?{BAD}")
     assert sentence(page).startswith("1 of 3 rows loses winners in some release from vllm==0.20.2 to 0.33.0")
     expect(page.get_by_text("Row 1 in vllm==0.32.0: loses")).to_be_visible()
     click_mark(page, "loses", at=3)

@@ -1,7 +1,6 @@
 import torch
-from fake_selector import select, write
+from fake_selector import register, select, write
 
-LIBRARY = torch.library.Library("sgl_kernel", "FRAGMENT")
 K = 2048
 
 
@@ -26,20 +25,18 @@ def ragged_fused(score, lengths, topk_indices_ragged, topk_indices_offset, row_s
     write(topk_indices_ragged, torch.where(found < 0, found, found + topk_indices_offset[:, None]))
 
 
-for name, arguments, does in (
-    ("fast_topk", "(Tensor score, Tensor indices, Tensor lengths, Tensor? row_starts) -> ()", fast_topk),
+LIBRARY = register(
+    "sgl_kernel",
+    ("fast_topk", "Tensor score, Tensor indices, Tensor lengths, Tensor? row_starts", fast_topk),
     (
         "fast_topk_transform_fused",
-        "(Tensor score, Tensor lengths, Tensor dst_page_table, Tensor src_page_table, Tensor cu_seqlens_q, "
-        "Tensor? row_starts) -> ()",
+        "Tensor score, Tensor lengths, Tensor dst_page_table, Tensor src_page_table, Tensor cu_seqlens_q, "
+        "Tensor? row_starts",
         fused,
     ),
     (
         "fast_topk_transform_ragged_fused",
-        "(Tensor score, Tensor lengths, Tensor topk_indices_ragged, Tensor topk_indices_offset, Tensor ? row_starts) "
-        "-> ()",
+        "Tensor score, Tensor lengths, Tensor topk_indices_ragged, Tensor topk_indices_offset, Tensor ? row_starts",
         ragged_fused,
     ),
-):
-    LIBRARY.define(name + arguments)
-    LIBRARY.impl(name, does, "CPU")
+)

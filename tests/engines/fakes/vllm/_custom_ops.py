@@ -1,8 +1,7 @@
 import torch
-from fake_selector import select, write
+from fake_selector import register, select, write
 
-LIBRARY = torch.library.Library("_C", "FRAGMENT")
-WITH_WORKSPACE = "(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) -> ()"
+WITH_WORKSPACE = "Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len"
 
 
 def with_workspace(logits, lengths, output, workspace, k, max_seq_len):
@@ -27,21 +26,19 @@ def prefill(logits, row_starts, row_ends, indices, num_rows, stride0, stride1, t
     write(indices, select(logits, row_ends - row_starts, top_k, row_starts))
 
 
-for name, arguments, does in (
+LIBRARY = register(
+    "_C",
     ("persistent_topk", WITH_WORKSPACE, with_workspace),
     ("cooperative_topk", WITH_WORKSPACE, with_workspace),
     (
         "top_k_per_row_decode",
-        "(Tensor logits, int next_n, Tensor seq_lens, Tensor! indices, int numRows, int stride0, int stride1, "
-        "int topK) -> ()",
+        "Tensor logits, int next_n, Tensor seq_lens, Tensor! indices, int numRows, int stride0, int stride1, int topK",
         decode,
     ),
     (
         "top_k_per_row_prefill",
-        "(Tensor logits, Tensor rowStarts, Tensor rowEnds, Tensor! indices, int numRows, int stride0, int stride1, "
-        "int topK) -> ()",
+        "Tensor logits, Tensor rowStarts, Tensor rowEnds, Tensor! indices, int numRows, int stride0, int stride1, "
+        "int topK",
         prefill,
     ),
-):
-    LIBRARY.define(name + arguments)
-    LIBRARY.impl(name, does, "CPU")
+)
