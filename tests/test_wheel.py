@@ -39,6 +39,7 @@ def test_the_wheel_holds_what_is_no_module(wheel: Path) -> None:
     assert (
         len([name for name in names if name.startswith("workbench/_captures/") and name.endswith(".safetensors")]) > 4
     )
+    assert wheel.stat().st_size < 16_000_000  # nearly all of it samples, which the app shows where no file is given
     assert [name for name in names if "__pycache__" in name or name.startswith("tests/")] == []
 
 

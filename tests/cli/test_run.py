@@ -36,6 +36,23 @@ def test_counts_verdicts_by_path_and_shows_the_worst(cli: Cli, captures: Path) -
     assert missing in worst[0]
 
 
+@pytest.mark.parametrize("spelled", ["vllm==0.26", "VLLM==v0.26.0"])
+def test_a_release_without_its_patch_number_is_the_same_one(cli_json: CliJson, captures: Path, spelled: str) -> None:
+    code, document = cli_json("run", captures / "mixed.safetensors", "--release", spelled)
+    assert code == 1
+    assert {line["release"] for line in document} == {"vllm==0.26.0"}
+    assert document == cli_json("run", captures / "mixed.safetensors", "--release", "vllm==0.26.0")[1]
+
+
+@pytest.mark.parametrize(("engine", "said"), [("vendor", "The risk is that of the op's path, by the analysis.")])
+def test_where_all_is_refused_the_risk_still_stands(cli: Cli, captures: Path, engine: str, said: str) -> None:
+    result = cli("run", captures / "broken.safetensors", "--engine", engine)
+    if result.exit_code != 2:
+        pytest.skip("a released op can run here")
+    assert said in " ".join(result.stdout.split())
+    assert "Nothing is known to be at risk" not in result.stdout
+
+
 def test_json_is_the_records_of_the_report(cli_json: CliJson, captures: Path) -> None:
     code, document = cli_json("run", captures / "mixed.safetensors", "--seed", 5)
     with open_capture(captures / "mixed.safetensors") as capture:
