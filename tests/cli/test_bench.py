@@ -47,6 +47,13 @@ def test_a_table_for_people(cli: Cli) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_one_cell_is_told_as_one(cli: Cli) -> None:
+    one = ("bench", "--rows", 1, "--width", 600, "--k", 5, "--samples", 1)
+    assert cli(*one, "--engine", "torch.topk").stdout.startswith("The one cell was measured, and no selection lost a")
+    refused = cli(*one, *MODEL)
+    assert refused.stdout.startswith("The one cell was not measured; 1 was refused.")
+
+
 def test_json_for_machines(cli_json: CliJson) -> None:
     code, document = cli_json(*SMALL, *MODEL)
     assert code == 0

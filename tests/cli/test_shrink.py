@@ -14,6 +14,7 @@ import torch
 
 import workbench as wb
 from workbench.capture import Call, Row, write_capture
+from workbench.resources import samples_dir
 
 
 def test_the_reached_path_is_shrunk(cli, captures: Path, tmp_path: Path) -> None:
@@ -31,6 +32,14 @@ def test_the_reached_path_is_shrunk(cli, captures: Path, tmp_path: Path) -> None
     assert again.exit_code == 1
     assert "is as small as it gets: 8193 scores, k 512" in again.stdout.replace("\n", " ")
     assert "--output FILE" in again.stdout
+
+
+def test_a_chance_too_small_for_a_number_is_not_called_0(cli) -> None:
+    result = cli(
+        *("shrink", samples_dir() / "smollm2-lm-head.safetensors", "--row", 2, "--path", "sglang.fast_topk"),
+    )
+    (line,) = [line.split() for line in result.stdout.splitlines() if line.startswith("p clean")]
+    assert line == ["p", "clean", "<1e-300", "0.5001"]
 
 
 def test_json(cli_json, captures: Path) -> None:

@@ -10,7 +10,19 @@ from workbench.analysis.risk import Risk
 from workbench.cli.layout import Column
 from workbench.cli.order import order_unreliable
 from workbench.cli.route import print_route
-from workbench.cli.tables import NONE, UNKNOWN, counted, lines, named, number, print_refusals, say, score, table
+from workbench.cli.tables import (
+    NONE,
+    UNKNOWN,
+    counted,
+    lines,
+    named,
+    number,
+    print_refusals,
+    probability,
+    say,
+    score,
+    table,
+)
 from workbench.paths.routing import Route
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Line, Result
@@ -131,8 +143,7 @@ def _print_census(inspection: Inspection) -> None:
             _dropped(risk),
             risk.need,
             risk.level or UNKNOWN,
-            # A chance that some order has is not 0, only too small for a float64.
-            "<1e-300" if risk.p_clean == 0 and risk.least_missing == 0 else number(risk.p_clean, 3),
+            probability(risk.p_clean, risk.level, 3),
             number(risk.expected_missing),
             NONE if risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
         )

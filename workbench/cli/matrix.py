@@ -12,7 +12,7 @@ from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import Given, Naming, one_thread, open_file, parse_rows
 from workbench.cli.output import write_output
-from workbench.cli.tables import NONE, WIDTH, counted, lines, named, number, progress, ranges, say, table
+from workbench.cli.tables import NONE, WIDTH, counted, lines, named, probability, progress, ranges, say, table
 from workbench.errors import UsageError
 from workbench.words import listed
 
@@ -208,7 +208,7 @@ def print_row(found: Matrix) -> None:
                 _span(cell),
                 cell.repeatability,
                 cell.risk,
-                number(cell.p_clean),
+                probability(cell.p_clean, cell.risk),
             )
             for cell in found.cells[0]
         ],

@@ -23,11 +23,11 @@ from workbench.cli.options import (
     open_file,
     spread,
 )
-from workbench.cli.tables import counted, lines, number, progress, say, table
+from workbench.cli.tables import counted, lines, number, probability, progress, say, table
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from workbench.runs.shrink import Shrunk
+    from workbench.runs.shrink import Figures, Shrunk
 
 DAY = 86_400
 
@@ -116,7 +116,7 @@ def _print(found: Shrunk, about: str, notes: list[str], written: str | None) -> 
     table(
         [Column("", "word"), Column("before"), Column("after")],
         [
-            (name.replace("_", " "), _shown(one), _shown(other))
+            (name.replace("_", " "), _shown(name, one, found.before), _shown(name, other, found.after))
             for (name, one), other in zip(found.before.named.items(), found.after.named.values(), strict=True)
             if one is not None or other is not None
         ],
@@ -130,7 +130,9 @@ def _print(found: Shrunk, about: str, notes: list[str], written: str | None) -> 
         say(f"Written to {written}{more}.")
 
 
-def _shown(value: object) -> object:
+def _shown(name: str, value: object, figures: Figures) -> object:
+    if name == "p_clean":
+        return probability(figures.risk.p_clean, figures.risk.level)
     return number(value) if isinstance(value, int | float) else value
 
 

@@ -134,6 +134,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def probability(value: float | None, level: str | None, digits: int = 4) -> str:
+    """A p_clean; of a row at risk a 0 is a chance that some order has, and only too small for a float64."""
+    return "<1e-300" if value == 0 and level == "at risk" else number(value, digits)
+
+
 def score(value: float) -> str:
     """A score with all digits that tell it from its float32 neighbours."""
     return f"{value:.9g}"

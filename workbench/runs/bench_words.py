@@ -16,7 +16,10 @@ def bench_sentence(bench: Bench) -> str:
         "without a selection": sum(bool(cell.fault) for cell in cells),
     }
     refused = sum(bool(cell.refused) for cell in cells)
-    said = f"{bench.measured} of {bench.plan.cells} cells were measured"
+    every = bench.plan.cells
+    said = f"{bench.measured} of {every} cells were measured" if every != 1 else "The one cell was measured"
+    if every == 1 and not bench.measured:
+        said = "The one cell was not measured"
     if bench.wrong:
         kinds = listed(f"{count} {what}" for what, count in counts.items() if count)
         said += f"; {bench.wrong} {'is' if bench.wrong == 1 else 'are'} wrong: {kinds}"
