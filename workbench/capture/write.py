@@ -34,7 +34,7 @@ from workbench.capture.opening import open_capture
 from workbench.capture.row import Call, Row, raw_bytes, same_bits
 from workbench.capture.source import Source
 from workbench.capture.tokens import Token, Tokens, memory_tokens
-from workbench.capture.values import check_text, path_text, shown
+from workbench.capture.values import check_text, described, path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.targets import check_target, put_in_place
 
@@ -89,6 +89,11 @@ def write_capture(
     capture = rows if isinstance(rows, Capture) else Capture.from_rows(rows, name="rows to write")
     given = {"op": op, "release": release, "device": device, "model": model, "request": request}
     _check_texts({**given, "source": source})
+    if not isinstance(overwrite, bool):
+        raise UsageError(f"overwrite is {described(overwrite)}; True or False is needed")
+    for name, extra in (("tensors", tensors), ("metadata", metadata)):
+        if extra is not None and not isinstance(extra, Mapping):
+            raise UsageError(f"{name} is {described(extra)}; a mapping is needed")
     check_target(target, file, overwrite=True, cure=CURE)
     for name in (target.name, Path(os.path.realpath(target)).name):
         if name.endswith(INDEX_SUFFIX):
