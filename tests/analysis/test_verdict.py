@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from workbench.analysis.diff import cutoff, value_diff
-from workbench.analysis.reference import reference
+from workbench.analysis.reference import reference, winners_wanted
 from workbench.analysis.verdict import Verdict, judge
 from workbench.capture.row import Call, Row
-from workbench.errors import CaptureError
+from workbench.errors import CaptureError, WorkbenchError
 
 POISON = -777
 SCORES = torch.tensor([5.0, 1.0, 4.0, 3.0, 3.0, 2.0, -0.0, 0.0])
@@ -108,9 +108,12 @@ def test_reference_pads_short_rows_and_uses_the_window() -> None:
     ],
 )
 def test_k_must_be_known_and_fit_the_width(k: object, message: str) -> None:
+    row = Row(SCORES, 8, index=3, capture="bad.safetensors")
     with pytest.raises(CaptureError, match=message) as caught:
-        reference(Row(SCORES, 8, index=3, capture="bad.safetensors"), k)
+        winners_wanted(row, k)
     assert str(caught.value).startswith("bad.safetensors, row 3: ")
+    with pytest.raises(WorkbenchError, match=message.partition(";")[0]):
+        reference(row, k)
 
 
 def test_a_trimmed_row_may_be_shorter_than_k() -> None:
