@@ -31,6 +31,7 @@ def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[tup
     matrix = wb.matrix(row, RELEASE, repeats=1)
     wb.write_matrix(saved, matrix)
     return {
+        "bench": ((), {"rows": 1, "width": LENGTH, "k": 5, "samples": 1, "warmups": 0}),
         "bisect_release": ((row, RELEASE), {"calls": 1}),
         "diverge": ((file, file), {}),
         "export": ((row,), {"to": tmp_path / "to"}),

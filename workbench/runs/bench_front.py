@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from workbench.capture.values import described
+from workbench.arguments import checked
 from workbench.engines.callable import CallableEngine
 from workbench.engines.named import is_callable_name, named_engine
 from workbench.engines.timers import TOPK
@@ -35,6 +35,7 @@ class Planned:
     about: dict[str, str]
 
 
+@checked
 def bench(
     op: Names = (),
     release: Names = (),
@@ -77,8 +78,6 @@ def bench(
         UsageError: what cannot be carried out as asked.
     """
     given = [engine] if isinstance(engine, str) or callable(engine) else engine
-    if not isinstance(given, Sequence) or not all(isinstance(one, str) or callable(one) for one in given):
-        raise UsageError(f"engine is {described(engine)}; a name, a callable, or several of these are needed")
     called: dict[str, Timer] = {}
     names = []
     for one in given:
