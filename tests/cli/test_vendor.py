@@ -105,10 +105,7 @@ def test_an_op_that_is_kept_and_not_run_says_so(cli: Cli, tmp_path: Path) -> Non
     made = wheel(tmp_path, files={"vllm/_C.abi3.so": library(PERSISTENT, DEEP)})
     for args in (("add", made), ("list",)):
         said = " ".join(cli("vendor", *args).stdout.split())
-        assert (
-            "vllm.deep_select is registered and kept, but the vendor engine does not run it: it takes GPUs of compute capability 10"
-            in said
-        )
+        assert "vllm.deep_select is registered and kept, but the vendor engine does not run it: it takes GPUs" in said
 
 
 def test_a_second_addition_says_so(cli: Cli, vllm: Path) -> None:
