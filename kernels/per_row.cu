@@ -208,11 +208,13 @@ __device__ __forceinline__ bool slice(const Call& call, const Row& row, int numb
     slots.values[slot] = LOWEST;
     slots.origins[slot] = length > call.k ? GARBAGE : NO_INDEX;
   }
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) shared.last = atomicAdd(call.workspace + number * WORKBENCH_ZEROED, 1) == call.blocks - 1;
+  if (threadIdx.x == 0) {  // its fences speak for what the barriers have brought together
+    __threadfence();
+    shared.last = atomicAdd(call.workspace + number * WORKBENCH_ZEROED, 1) == call.blocks - 1;
+    __threadfence();
+  }
   __syncthreads();
-  __threadfence();
   return shared.last;
 }
 

@@ -43,7 +43,7 @@ __device__ __forceinline__ void recover(const Coarse& seen, const Row& row, cons
   if (threadIdx.x == 0) shared.outside = !finite;
   __syncthreads();
   members([&](int, unsigned offset) {
-    if (offset >> WIDTH) shared.outside = 1;
+    if (offset >> WIDTH) atomicOr(&shared.outside, 1);
   });
   __syncthreads();
   if (shared.outside) {

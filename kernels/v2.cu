@@ -113,6 +113,7 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
     return;
   }
   int cells = 0;  // of the last vector, past the row's end
+  if constexpr (HAS_TAIL) __syncthreads();  // all have read the count
   if (HAS_TAIL && bounds.from <= -FLT_MAX_) cells = (VECTOR - row.length % VECTOR) % VECTOR;
   if (static_cast<int>(threadIdx.x) < cells) {
     const int index = row.length + threadIdx.x;

@@ -210,6 +210,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
     if (rank != LEADER) return;
   }
   const auto key_of = [&](int index) { return ordered_key(row.scores[index]); };
+  __syncthreads();  // all have read it
   if (threadIdx.x == 0) shared.written = above;
   __syncthreads();
   if (need > 0) cut(candidates, stored, need, shared.counts.all, output, recorder, key_of);
