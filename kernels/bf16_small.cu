@@ -98,7 +98,7 @@ __device__ __forceinline__ void approximate(const Held& scores, int number, Shar
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
   if (!call.takes(number)) return;
   const Row row = call.row(number);
-  const Output output{call.slots(number), call.k, &shared.written};
+  const Output output = call.output(number, &shared.written);
   if (row.length <= call.k) return output.whole(row.length);
   if (!Held::holds(row.length)) return;
   if (threadIdx.x == 0) shared.written = shared.equal = 0;
@@ -108,7 +108,7 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
   if constexpr (MODEL == Model::exact) exact(scores, row.length, shared, output, recorder);
   else approximate(scores, number, shared, output, call.books, recorder);
   __syncthreads();
-  for (int slot = shared.written + threadIdx.x; slot < call.k; slot += THREADS) output.slots[slot] = -1;
+  for (int slot = shared.written + threadIdx.x; slot < call.k; slot += THREADS) output.leave_empty(slot);
 }
 
 }  // namespace workbench

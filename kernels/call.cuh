@@ -1,6 +1,7 @@
 // One launch of a selector, and the row that a block serves.
 #pragma once
 
+#include "emission.cuh"
 #include "telemetry.cuh"
 
 namespace workbench {
@@ -20,8 +21,8 @@ struct Call {
   const int* lengths;
   const int* starts;  // none where every row begins at 0
   int k;
-  int* output;  // [rows, k]
-  int blocks;   // that serve one row
+  Emission emission;
+  int blocks;  // that serve one row
   int* workspace;  // of blocks that share a row: [rows, WORKBENCH_ZEROED], 0 when the launch begins, and what follows
   Books books;
   const int* spans;  // [WORKBENCH_RESIDUES, 2]: the first and the last length of the rows that this launch takes, by
@@ -42,7 +43,7 @@ struct Call {
     return {scores + number * stride + start, length > 0 ? length : 0, start};
   }
 
-  __device__ __forceinline__ int* slots(int number) const { return output + static_cast<long long>(number) * k; }
+  __device__ __forceinline__ Output output(int number, int* written) const { return {emission, number, k, written}; }
 };
 
 }  // namespace workbench
@@ -58,11 +59,14 @@ struct Call {
   WORKBENCH_SHARED_BYTES(Shared)                                                                                      \
   extern "C" __global__ void WORKBENCH_TOGETHER __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(             \
       const float* scores, long long stride, int width, int rows, const int* lengths, const int* starts, int k,       \
-      int* output, int blocks, int* workspace, int* reports, int* histograms, int* dropped, int dropped_room,         \
-      const int* spans) {                                                                                             \
+      int* output, int* positions, long long output_stride, const int* tables, long long table_stride, int pages,     \
+      int page_bits, const int* table_of, const int* offsets, int blocks, int* workspace, int* reports,               \
+      int* histograms, int* dropped, int dropped_room, const int* spans) {                                            \
     WORKBENCH_DYNAMIC_SHARED(memory);                                                                                 \
+    const workbench::Emission emission{output, positions, output_stride, tables, table_stride,                        \
+                                       pages,  page_bits, table_of,      offsets};                                    \
     const workbench::Books books{reinterpret_cast<workbench::Report*>(reports), histograms, dropped, dropped_room};   \
-    const workbench::Call call{scores, stride, width,  rows,      lengths, starts,                                    \
-                               k,      output, blocks, workspace, books,   spans};                                    \
+    const workbench::Call call{scores, stride, width,    rows,   lengths,   starts,                                   \
+                               k,      emission, blocks, workspace, books, spans};                                    \
     select(call, blockIdx.x, *reinterpret_cast<Shared*>(memory));                                                     \
   }

@@ -39,7 +39,7 @@ __device__ __forceinline__ void collect(const Coarse& seen, const Scores& scores
 __device__ __forceinline__ void finish(const Output& output) {
   __syncthreads();
   if constexpr (!WORKBENCH_LEAVES_UNWRITTEN) {
-    for (int slot = *output.written + threadIdx.x; slot < output.k; slot += THREADS) output.slots[slot] = -1;
+    for (int slot = *output.written + threadIdx.x; slot < output.k; slot += THREADS) output.leave_empty(slot);
   }
 }
 

@@ -50,7 +50,7 @@ __device__ __forceinline__ void serve(const Call& call, int number, Group& group
   const Row row = call.row(number);
   int* counters = counters_of(call, number);
   int* ties = cells_of(call, number, SLOTS);
-  const Output output{call.slots(number), call.k, &counters[TAKEN]};
+  const Output output = call.output(number, &counters[TAKEN]);
   if (row.length <= call.k) {
     if (group.rank == 0) output.whole(row.length);
     return;

@@ -288,7 +288,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   const int number = block / RANKS, rank = cluster_rank();
   if (!call.takes(number)) return;  // nor does any other block of its cluster
   const Row row = call.row(number);
-  const Output output{call.slots(number), call.k, &shared.written};
+  const Output output = call.output(number, &shared.written);
   if (row.length <= call.k) {
     if (rank == LEADER) output.whole(row.length);
     return;

@@ -27,21 +27,29 @@ struct Shared {
 
 using Held = Scores<WORKBENCH_ITEMS>;
 
-// Where the winners of one block go: the output, or what a slice hands on.
+// Where the winners of a row that one block serves go.
+struct Direct {
+  const Output& output;
+
+  __device__ __forceinline__ void take(int position) const { output.take(position); }
+  __device__ __forceinline__ void padding() const {}  // what remains is filled up in the end
+};
+
+// Where those of a slice go, to be handed on.
 struct Slots {
   int* written;
   int* origins;
-  float* values;  // none for the output
+  float* values;
   const float* scores;
   int k, begin;
 
   __device__ __forceinline__ void take(int position) const {
     const int slot = take_slot(written);
     if (slot >= k) return;
-    origins[slot] = values == nullptr ? transformed(position) : begin + position;
-    if (values != nullptr) values[slot] = scores[position];
+    origins[slot] = begin + position;
+    values[slot] = scores[position];
   }
-  __device__ __forceinline__ void padding() const {}  // what remains is filled up in the end
+  __device__ __forceinline__ void padding() const {}
 };
 
 // Where the winners of the merge go: what was handed on, by its origin.
@@ -168,8 +176,9 @@ __device__ __forceinline__ bool best(const Row& row, int k, Way way, const Books
 }
 
 // What stands in a slot that a sort filled with what it was padded with: an index that is there already, over and over.
-__device__ __forceinline__ int repeated(const Output& output) {
-  return *output.written > 0 ? output.slots[0] : FAR_OUTSIDE;
+__device__ __forceinline__ void repeat(const Output& output, int slot) {
+  if (*output.written > 0) output.repeat_first(slot);
+  else output.put(slot, FAR_OUTSIDE);
 }
 
 // What the slices of a row hand on: scores and origins, k of each a slice.
@@ -222,7 +231,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   const int number = block / call.blocks, part = block % call.blocks;
   if (!call.takes(number)) return;
   const Row row = call.row(number);
-  const Output output{call.slots(number), call.k, &shared.written};
+  const Output output = call.output(number, &shared.written);
   if (row.length <= call.k) {
     if (part == 0) output.whole(row.length);
     return;
@@ -231,12 +240,12 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   __syncthreads();
   if (call.blocks == 1) {
     Recorder recorder(call.books, number);
-    const Slots slots{&shared.written, output.slots, nullptr, row.scores, call.k, 0};
-    best(row, call.k, call.width < WORKBENCH_RADIX_FROM ? Way::compared : Way::radix, call.books, number, shared, slots,
-         recorder);
+    best(row, call.k, call.width < WORKBENCH_RADIX_FROM ? Way::compared : Way::radix, call.books, number, shared,
+         Direct{output}, recorder);
     // As seen on released ops: every other one far outside the row.
     for (int slot = shared.written + threadIdx.x; slot < call.k; slot += THREADS) {
-      output.slots[slot] = (slot - shared.written) % 2 == 0 ? FAR_OUTSIDE : repeated(output);
+      if ((slot - shared.written) % 2 == 0) output.put(slot, FAR_OUTSIDE);
+      else repeat(output, slot);
     }
     return;
   }
@@ -247,7 +256,8 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   const Row all{handed.scores, call.blocks * call.k, 0};
   best(all, call.k, Way::merged, call.books, number, shared, Merged{output, handed.origins, &shared.garbage}, recorder);
   for (int slot = shared.written + threadIdx.x; slot < call.k; slot += THREADS) {
-    output.slots[slot] = slot - shared.written < shared.garbage ? repeated(output) : -1;
+    if (slot - shared.written < shared.garbage) repeat(output, slot);
+    else output.leave_empty(slot);
   }
 }
 

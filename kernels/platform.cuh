@@ -37,10 +37,14 @@ __device__ __forceinline__ float half_value(unsigned bits) {
   return value;
 }
 
-// The score as if it were new: what is worked out of it is then worked out at each visit, and takes no registers between.
+// The value as if it were new: what is worked out of it is then worked out at each visit, and takes no registers between.
 __device__ __forceinline__ float anew(float score) {
   asm volatile("" : "+f"(score));
   return score;
+}
+__device__ __forceinline__ int anew(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
 }
 
 // A place of one's own: the threads of a warp that are here together share one atomic, which keeps their order of lanes.
@@ -62,6 +66,9 @@ __device__ __forceinline__ float4 load_once(const float4* at) {
       : "l"(at));
   return all;
 }
+
+// Sets a flag that any number of threads may set at once; an atomic would take registers.
+__device__ __forceinline__ void raise(int* flag) { *static_cast<volatile int*>(flag) = 1; }
 
 // What stands in global memory now, whoever wrote it.
 __device__ __forceinline__ int load_now(const int* at) {

@@ -67,7 +67,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   for (int number = group.number; number < call.rows; number += group.groups) {
     if (!call.takes(number)) continue;  // as do all blocks of the group
     const Row row = call.row(number);
-    const Output output{call.slots(number), call.k, nullptr};
+    const Output output = call.output(number, nullptr);
     if (row.length <= call.k) {
       if (group.rank == 0) output.whole(row.length);
       continue;

@@ -43,7 +43,7 @@ __device__ __forceinline__ void recover(const Coarse& seen, const Row& row, cons
   if (threadIdx.x == 0) shared.outside = !finite;
   __syncthreads();
   members([&](int, unsigned offset) {
-    if (offset >> WIDTH) atomicOr(&shared.outside, 1);
+    if (offset >> WIDTH) raise(&shared.outside);
   });
   __syncthreads();
   if (shared.outside) {
@@ -101,7 +101,7 @@ __device__ __forceinline__ void in_order(const Coarse& seen, const Row& row, con
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
   if (!call.takes(number)) return;
   const Row row = call.row(number);
-  const Output output{call.slots(number), call.k, &shared.written};
+  const Output output = call.output(number, &shared.written);
   if (row.length <= call.k) return output.whole(row.length);
   if (!Held::holds(row.length)) return;
   if (threadIdx.x == 0) shared.written = 0;

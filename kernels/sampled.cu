@@ -60,7 +60,7 @@ __device__ __forceinline__ unsigned cutoff(const Row& row, Shared& shared) {
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
   if (!call.takes(number)) return;
   const Row row = call.row(number);
-  const Output output{call.slots(number), call.k, &shared.written};
+  const Output output = call.output(number, &shared.written);
   if (row.length <= call.k) return output.whole(row.length);
   if (threadIdx.x == 0) shared.written = 0;
   Recorder recorder(call.books, number);

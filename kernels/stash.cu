@@ -254,7 +254,8 @@ __device__ __forceinline__ void flagged(const Coarse& seen, const Row& row, int 
     if (!BY_INDEX) emit<KEY_BITS>(at, output, &shared.equal, each);
   };
   if (seen.buffered && fits) {
-    const Output ignored{output.slots, 0, output.written};
+    Output ignored = output;
+    ignored.k = 0;
     fill(seen, scores, room, shared, BY_INDEX ? ignored : output, bin, [](int) {});
     cut(buffered);
   } else {
@@ -283,7 +284,7 @@ __device__ __forceinline__ void flagged(const Coarse& seen, const Row& row, int 
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
   if (!call.takes(number)) return;
   const Row row = call.row(number);
-  const Output output{call.slots(number), call.k, &shared.written};
+  const Output output = call.output(number, &shared.written);
   if (row.length <= call.k) return output.whole(row.length);
   if (!Held::holds(row.length)) return;
   if (threadIdx.x == 0) shared.written = 0;

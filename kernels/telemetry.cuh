@@ -64,7 +64,7 @@ class Recorder {
   }
 
   __device__ __forceinline__ void fell_back() {
-    if (writes()) report_->fallback = 1;
+    if (writes()) raise(&report_->fallback);  // as other blocks of the row may
   }
 
   __device__ __forceinline__ void pass(int shift, int bits, int seen, int need, int digit, int above, int kept) {

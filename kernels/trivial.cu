@@ -1,7 +1,6 @@
 // Rows no longer than k: every index in order, then -1; no score is read. A longer row is not this path's and stays as it
 // is. Model: workbench/paths/models/plain.py, `identity`.
 #include "call.cuh"
-#include "emission.cuh"
 
 namespace workbench {
 
@@ -12,7 +11,7 @@ struct Shared {
 __device__ __forceinline__ void select(const Call& call, int number, Shared&) {
   if (!call.takes(number)) return;
   const Row row = call.row(number);
-  if (row.length <= call.k) Output{call.slots(number), call.k, nullptr}.whole(row.length);
+  if (row.length <= call.k) call.output(number, nullptr).whole(row.length);
 }
 
 }  // namespace workbench

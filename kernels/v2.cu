@@ -74,7 +74,7 @@ __device__ __forceinline__ void from_row(int ties, int need, int room, Shared& s
 __device__ __forceinline__ void select(const Call& call, int number, Shared& shared) {
   if (!call.takes(number)) return;
   const Row row = call.row(number);
-  const Output output{call.slots(number), call.k, &shared.written};
+  const Output output = call.output(number, &shared.written);
   if (row.length <= call.k) return output.whole(row.length);
   if (!Held::holds(row.length)) return;
   if (threadIdx.x == 0) shared.written = 0;

@@ -47,7 +47,7 @@ __device__ __forceinline__ void cut(Candidates<Slots, RANKED>& candidates, int s
 __device__ __forceinline__ void fill_up(int from, const Row& row, const Output& output) {
   if constexpr (!WORKBENCH_LEAVES_UNWRITTEN) {
     const int first = row.start % VECTOR;
-    for (int slot = from + threadIdx.x; slot < output.k; slot += THREADS) output.slots[slot] = slot - first;
+    for (int slot = from + threadIdx.x; slot < output.k; slot += THREADS) output.put(slot, slot - first);
   }
 }
 

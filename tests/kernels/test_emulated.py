@@ -13,14 +13,17 @@ import torch
 from tests.kernels import emulated
 from tests.kernels.emulated import fewer_threads
 from tests.kernels.expected import CASES, NAMES, check, dtype_of, rows_for, takes
+from tests.kernels.returned import check_returned, emissions
 from workbench.engines.cuda.oplaunch import LEAST, NOBODY
 from workbench.engines.cuda.sources import ranks_of
 from workbench.paths.catalog import get_path
+from workbench.paths.own_variants import SPLIT_FROM
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spans import LONGEST, RESIDUES
 from workbench.paths.spec import Path
 
 pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
+SHARED, WORKSPACE = "the shared memory", "the workspace"
 SLOW = (4, 16)  # blocks of a cluster; two, and three for eight, are quick
 each_case = pytest.mark.parametrize(
     ("path", "variant"),
@@ -64,7 +67,7 @@ def test_does_what_the_model_does(path: Path, variant: str, folder: File) -> Non
 
 @each_case
 def test_ragged_short_and_idle_rows(path: Path, variant: str, folder: File) -> None:
-    """Windows that begin anywhere, on any alignment; rows no longer than k; rows that stand idle."""
+    """Windows that begin anywhere, on any alignment; rows no longer than k, or idle; whatever the launch returns."""
     path = fewer_threads(path)
     library = emulated.build(folder, path, variant)
     k, generator = min(path.ks) if path.ks else 37, torch.Generator().manual_seed(5)
@@ -74,15 +77,25 @@ def test_ragged_short_and_idle_rows(path: Path, variant: str, folder: File) -> N
     rows = torch.randn(len(lengths), low + 310, generator=generator)
     rows[-2] = torch.where(rows[-2] > 2, torch.nan, rows[-2])
     rows = rows.to(dtype_of(path, variant))
-    found = emulated.select(library, path, variant, rows, lengths, k, starts=starts, seed=9, room=ROOM)
-    for row, (length, start, (made, report, _)) in enumerate(zip(lengths, starts, found, strict=True)):
-        if length <= k:
-            first = torch.arange(k, dtype=torch.int32)
-            assert torch.equal(made.indices, torch.where(first < length, first, -1))
-            assert report.telemetry.threshold_bin is None
-        else:
-            scores, width = rows[row, start : start + length], rows.shape[1]
-            check(path, variant, scores, k, made, report, start=start, width=width)
+    asked = [("positions", None, [None] * len(lengths)), *emissions(lengths)]
+    for seed, (name, emission, mapped) in enumerate(asked):
+        found = emulated.select(
+            library, path, variant, rows, lengths, k, starts=starts, seed=seed, room=ROOM, emission=emission,
+            beside=emission is not None,
+        )  # fmt: skip
+        for row, (length, start, (made, report, _)) in enumerate(zip(lengths, starts, found, strict=True)):
+            try:
+                if (how := mapped[row]) is not None:
+                    check_returned(made, how, length)
+                if length <= k:
+                    first = torch.arange(k, dtype=torch.int32)
+                    assert torch.equal(made.indices, torch.where(first < length, first, -1))
+                    assert report.telemetry.threshold_bin is None
+                else:
+                    scores, width = rows[row, start : start + length], rows.shape[1]
+                    check(path, variant, scores, k, made, report, start=start, width=width)
+            except AssertionError as error:
+                raise AssertionError(f"{name}, row {row}, length {length}: {error}") from error
 
 
 @each_case
@@ -175,12 +188,71 @@ def test_the_emulation_finds_faults(broken: str, told: str, tmp_path: File, monk
         emulated.select(library, path, "stock", torch.randn(1, 9000), [9000], 512)
 
 
+RACES = [  # a barrier, a fence or an atomic that is left out, and where that is seen: once on each kind of memory
+    ("v2_cluster.cu", "__syncthreads();  // all have read it", "", "sglang.v2_cluster_8 stock", SHARED),
+    ("v2.cu", "__syncthreads();  // all have read the count", "", "sglang.v2_register flt_max_padding", SHARED),
+    ("register.cu", "raise(&shared.outside)", "shared.outside = 1", "vllm.histogram_4096 recovery", SHARED),
+    ("per_row.cu", "    __threadfence();\n    shared.last", "    shared.last", "vllm.per_row stock", WORKSPACE),
+    ("per_row.cu", "    __threadfence();\n  }", "  }", "vllm.per_row stock", WORKSPACE),
+    ("group.cuh", "__threadfence();\n      atomicAdd(arr", "atomicAdd(arr", "vllm.radix stock", WORKSPACE),
+    ("coop.cu", "  group.wait();\n", "", "sglang.coop stock", WORKSPACE),
+    (
+        "histogram.cuh",
+        "  __syncthreads();\n  return counts.loc",
+        "  return counts.loc",
+        "vllm.histogram_256 stock",
+        SHARED,
+    ),
+    ("block.cuh", "__syncthreads();  // an earlier sum", "//", "vllm.histogram_4096 deterministic", SHARED),
+    (
+        "cluster.cuh",
+        "cluster_sync();\n  const int share",
+        "__syncthreads();\n  const int share",
+        "vllm.cooperative_2 stock",
+        SHARED,
+    ),
+    (
+        "search.cuh",
+        "atomicAdd(&counts.of[(key >> shift) & mask], 1)",
+        "++counts.of[(key >> shift) & mask]",
+        "vllm.histogram_256 detect_rescan",
+        SHARED,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "sound", "broken", "case", "where"),
+    RACES,
+    ids=[f"{one[0]}-{at}" for at, one in enumerate(RACES)],
+)
+def test_the_emulation_finds_races(
+    source: str, sound: str, broken: str, case: str, where: str, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order the threads ran in."""
+    name, variant = case.split()
+    path = fewer_threads(get_path(name))
+    for one in emulated.kernels_dir().iterdir():
+        text = one.read_text()
+        (tmp_path / one.name).write_text(text.replace(sound, broken) if one.name == source else text)
+        assert one.name != source or sound in text
+    monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
+    library = emulated.build(tmp_path / "built", path, variant)
+    length = max(9001, path.longer_than + 1 if isinstance(path.longer_than, int) else 0)
+    rows = torch.randn(3, length, generator=torch.Generator().manual_seed(1))
+    rows[1] = torch.where(rows[1] > 3, rows[1], -torch.inf)
+    rows[2] = 1 + rows[2].abs() / 100  # all of them ties
+    wide = torch.nn.functional.pad(rows, (0, SPLIT_FROM)) if source == "per_row.cu" else rows
+    with pytest.raises(AssertionError, match=rf"a race in {where}.* in \w+\.cuh?:\d+"):
+        emulated.select(library, path, variant, wide, [length, length, length], 512)
+
+
 @pytest.mark.parametrize(
     ("sound", "broken", "told"),
     [
         ("cluster_sync();  // the first block is not to end", "__syncthreads();  //", "a block that may have ended"),
-        ("cluster_sync();  // all have read them", "__syncthreads();", "a block that may have ended"),
-        ("shared.equal = 0;", "shared.equal = load_from(&shared.ties, LEADER);", "a block that had not begun"),
+        ("cluster_sync();  // all have read them", "__syncthreads();", "a block that may have ended|a race in"),
+        ("shared.equal = 0;", "shared.equal = 0 * load_from(&shared.ties, LEADER);", "a block that had not begun"),
         ("load_from(&shared.written, LEADER)", "load_from(&shared.written + sizeof(Shared), LEADER)", "reached past"),
         ("cluster_sync();  // the first block's ties", "if (rank == 1) cluster_sync();  //", "different barriers"),
     ],

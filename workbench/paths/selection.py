@@ -95,10 +95,12 @@ class Selection:
     Attributes:
         indices: int32 [k], relative to the row's start; -1 marks an empty slot, ``UNWRITTEN`` one never written.
         telemetry: the selector's inside, where the engine can tell.
+        returned: int32 [k], what the op returns where that is no positions; ``None`` elsewhere.
     """
 
     indices: torch.Tensor
     telemetry: Telemetry | None = None
+    returned: torch.Tensor | None = None
 
 
 def first_indices(count: int, k: int, device: torch.device) -> Selection:

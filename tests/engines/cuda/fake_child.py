@@ -15,6 +15,7 @@ from workbench.engines.cuda.sources import report_ints_of
 from workbench.engines.worker import child
 from workbench.paths.spans import RESIDUES
 from workbench.paths.spec import Path
+from workbench.paths.transforms import PageTable
 
 
 class Played:
@@ -30,6 +31,7 @@ class Played:
         self.indices = more.get("output")
         if self.indices is None:
             self.indices = torch.full((rows, k), launch.UNWRITTEN, dtype=torch.int32)
+        self._emission, self.positions = more.get("emission"), None
         self._reports = torch.zeros((rows, report_ints_of(path, variant)), dtype=torch.int32)
 
     def __call__(self) -> None:
@@ -45,6 +47,11 @@ class Played:
             first, last = (0, length) if self._spans is None else self._spans[start % RESIDUES].tolist()
             if first <= length <= last:
                 self.indices[row] = self._scores[row, start : start + length].topk(self._k).indices
+
+        if self._emission is not None:
+            (self.positions,), (table,) = [self.indices.clone()], self._emission.tables
+            mapped = PageTable(table, self._emission.page_size)
+            self.indices = torch.stack([mapped.apply(one, None) for one in self.positions])
 
     def told(self) -> dict[str, torch.Tensor]:
         return {"reports": self._reports}

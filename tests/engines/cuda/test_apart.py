@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,7 +25,10 @@ from workbench.engines.timing import Sampling
 from workbench.engines.worker import host
 from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.spec import Path
+from workbench.paths.transforms import PageTable
+from workbench.runs.case import Case
 from workbench.runs.report import Line
+from workbench.runs.run import run_case
 
 Play = Callable[[str], None]
 WIDTH = 33000
@@ -79,6 +83,19 @@ def test_a_selection_comes_back(play: Play) -> None:
     assert worker.pid == first is not None
     engine.APART.close()
     assert gone(first)
+
+
+def test_a_row_that_was_mapped_is_mapped_there_and_turned_back(play: Play) -> None:
+    play("")
+    table = torch.randperm(1000, generator=torch.Generator().manual_seed(2))[: -(-WIDTH // 64)].to(torch.int32)
+    given = replace(row(), mapped=wb.Mapped("page table", table, page_size=64))
+    case = Case(given, None, "vllm==0.26.0", "h200")
+    (result,) = run_case(case, engine="cuda")
+    assert (result.line.path, result.line.verdict, result.line.finding) == ("vllm.radix", "exact", None)
+    assert result.selection is not None
+    returned = PageTable(table, 64).apply(result.selection.indices, given.length)
+    assert torch.equal(result.selection.returned, returned)
+    assert not torch.equal(returned, result.selection.indices)
 
 
 def test_what_it_does_instead_is_a_finding(play: Play) -> None:

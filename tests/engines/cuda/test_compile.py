@@ -62,6 +62,16 @@ def test_every_kernel_compiles(arch: str, telemetry: bool, kept: File, monkeypat
     assert not failed, "\n".join(failed)
 
 
+def test_a_build_that_maps(kept: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may spill, which a build that gives positions must not."""
+    monkeypatch.setenv("TOPK_WORKBENCH_KERNELS", str(kept))
+    assert "-DWORKBENCH_MAPS=1" in sources.build_options(PATH, "stock", maps=True)
+    assert "-DWORKBENCH_MAPS=0" in sources.build_options(PATH, "stock")
+    of_each = {sources.source_of(*case): case for case in (*CASES, *TRIVIAL)}
+    for path, variant in of_each.values():
+        assert build(path, variant, "sm_90", maps=True).facts.registers > 0
+
+
 @pytest.mark.parametrize(
     ("broken", "told"),
     [

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import torch
 
 from workbench.engines.base import SelectionFaultError, Task
+from workbench.engines.cuda.emission import selection_of
 from workbench.engines.cuda.launch import reports_of
 from workbench.engines.cuda.sources import kernel_of, ranks_of
 from workbench.engines.worker.host import LOAD_S, Outcome, Worker, patience
 from workbench.engines.worker.parcels import parcel_of
-from workbench.engines.worker.wire import Message, Parcel
+from workbench.engines.worker.wire import Message, Parcel, pack
 from workbench.errors import UsageError
 from workbench.paths.selection import Selection
 from workbench.paths.spec import Path
@@ -53,7 +54,7 @@ class Apart:
         """
         assert task.path is not None
         row, path = task.row, task.path
-        request = {
+        request: Message = {
             "path": path.name,
             "variant": task.variant,
             "k": task.k,
@@ -64,6 +65,10 @@ class Apart:
         }
         try:
             parcels = {"scores": parcel_of(row.scores)}
+            if row.mapped is not None:
+                request["mapped"] = [row.mapped.returned, row.mapped.page_size, row.mapped.offset]
+                if row.mapped.table is not None:
+                    parcels["table"] = pack(row.mapped.table)
         except OSError as error:
             raise UsageError(f"there is no memory for a copy of the row: {error}") from None
         outcome = self.ask(device, request, parcels, CALL_S if task.call_s is None else task.call_s)
@@ -72,7 +77,7 @@ class Apart:
         if outcome.data is None:
             raise SelectionFaultError(outcome.fault)
         (report,) = reports_of(path, task.variant, task.k, outcome.tensors)
-        return Selection(outcome.tensors["indices"][0], report.telemetry)
+        return selection_of(row, outcome.tensors["indices"], outcome.tensors.get("positions"), report.telemetry)
 
     def close(self) -> None:
         """End the processes."""

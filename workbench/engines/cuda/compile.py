@@ -65,18 +65,21 @@ def cache_folder() -> File:
     return File(platformdirs.user_cache_dir("topk-workbench")) / "kernels"
 
 
-def build(path: Path, variant: str, arch: str, *, telemetry: bool = True, strict: bool = False) -> Built:
+def build(
+    path: Path, variant: str, arch: str, *, telemetry: bool = True, maps: bool = False, strict: bool = False
+) -> Built:
     """The machine code of a variant's kernel, from the cache or compiled and put there.
 
     Args:
-        arch: as in ``sm_90``. telemetry: whether the kernel tells of its inside. strict: warnings, and registers that
-            spill, are errors.
+        arch: as in ``sm_90``. telemetry: whether the kernel tells of its inside.
+        maps: whether it can return something else than positions.
+        strict: warnings, and registers that spill, are errors.
 
     Raises:
         KernelError: it does not compile.
         UsageError: the variant has no kernel, or no compiler is installed.
     """
-    options = build_options(path, variant, telemetry=telemetry)
+    options = build_options(path, variant, telemetry=telemetry, maps=maps)
     return build_source(f"{path.name} {variant}", source_of(path, variant), options, arch, strict=strict)
 
 

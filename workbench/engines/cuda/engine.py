@@ -10,6 +10,7 @@ from workbench.capture.row import Row
 from workbench.engines.base import Task
 from workbench.engines.cuda.apart import APART, can_hang
 from workbench.engines.cuda.device import unavailable
+from workbench.engines.cuda.emission import emission_of, selection_of, unreturnable
 from workbench.engines.cuda.launch import launch, needs_of
 from workbench.engines.cuda.sources import kernel_of, without_kernel
 from workbench.paths.catalog import find_paths
@@ -40,6 +41,7 @@ class CudaEngine:
         if row.outside:
             return [f"length {row.length} leaves the row: the cuda engine reads no cell outside it"]
         reasons = path.as_variant(path.variant(task.variant)).unmet(k=task.k, length=row.length, dtype=row.dtype)
+        reasons += unreturnable(row.mapped, row.length)
         if reasons or unavailable():
             return reasons or unavailable()
         device = _device_of(row.scores).index
@@ -47,6 +49,9 @@ class CudaEngine:
 
     def select(self, task: Task) -> Selection:
         """On the row's own device if it lies on one, else the current one; the selection is where the row is.
+
+        A row whose capture holds how the op mapped its indices is mapped alike; what comes back is turned back into
+        positions, as a recorded selection is.
 
         Raises:
             SelectionFaultError: the kernel did not return.
@@ -56,9 +61,11 @@ class CudaEngine:
         listed = min(row.length, MOST_DROPPED)
         if can_hang(task.path, task.variant) and task.path in find_paths(task.path.name):
             made = APART.select(task, device, _width_of(row), listed)
-            return replace(made, indices=made.indices.to(row.scores.device))
+            returned = None if made.returned is None else made.returned.to(row.scores.device)
+            return replace(made, indices=made.indices.to(row.scores.device), returned=returned)
         scores = row.scores.to(device)[None]
         lengths, starts = (torch.tensor([one], dtype=torch.int32, device=device) for one in (row.length, row.start))
+        emission = emission_of(row.mapped, device)
         launched = launch(
             task.path,
             task.variant,
@@ -66,11 +73,13 @@ class CudaEngine:
             lengths,
             task.k,
             starts=starts,
+            emission=emission,
+            positions=emission is not None,
             width=_width_of(row),
             histograms=True,
             dropped=listed,
         )
-        return Selection(launched.indices[0].to(row.scores.device), launched.reports[0].telemetry)
+        return selection_of(row, launched.indices, launched.positions, launched.reports[0].telemetry)
 
 
 def _width_of(row: Row) -> int:

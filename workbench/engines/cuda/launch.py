@@ -12,6 +12,7 @@ import torch
 from workbench.engines.cuda.clusters import allow_size, clusters_at_once
 from workbench.engines.cuda.compile import ENTRY, Built, build
 from workbench.engines.cuda.device import limits_of, load_cupy, unavailable
+from workbench.engines.cuda.emission import Emission, arguments_of
 from workbench.engines.cuda.grid import Grid, Shape
 from workbench.engines.cuda.reports import Report, read_report
 from workbench.engines.cuda.sources import (
@@ -58,15 +59,17 @@ class Launched:
     """What a launch returned.
 
     Attributes:
-        indices: int32 [rows, k] on the device, relative to the rows' starts; -1 marks an empty slot, ``UNWRITTEN`` one
-            never written. reports: of each row, read when first asked for; none without telemetry.
-        geometry: of the launch.
+        indices: int32 [rows, k] on the device, relative to the rows' starts, or what stands for them by the launch's
+            ``emission``; -1 marks an empty slot, ``UNWRITTEN`` one never written.
+        reports: of each row, read when first asked for; none without telemetry. geometry: of the launch.
+        positions: int32 [rows, k], which stand beside the indices where these are none; ``None`` if not asked for.
     """
 
     indices: torch.Tensor
     geometry: Geometry
     _reports: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None] | None
     _of: tuple[Path, str, int]
+    positions: torch.Tensor | None = None
 
     @property
     def reports(self) -> list[Report]:
@@ -120,6 +123,8 @@ def launch(
     *,
     starts: torch.Tensor | None = None,
     output: torch.Tensor | None = None,
+    emission: Emission | None = None,
+    positions: torch.Tensor | bool = False,
     width: int | None = None,
     telemetry: bool = True,
     histograms: bool = False,
@@ -134,7 +139,10 @@ def launch(
         scores: [rows, width] on a CUDA device, rows any distance apart; of the kernel's dtype.
         lengths: int32 [rows] there; negative ones count as 0. k: winners wanted, one that the path takes.
         starts: int32 [rows], first valid cells; ``None`` where every row begins at 0.
-        output: int32 [rows, k], contiguous, to be written; a new one, poisoned with ``UNWRITTEN``, by default.
+        output: int32 [rows, k], rows any distance apart, to be written; by default a new one, poisoned with
+            ``UNWRITTEN``.
+        emission: what stands there in place of positions. positions: int32 like ``output``, to be written with the
+            positions beside it; ``True`` for a new one.
         width: padded columns of the call, by which some paths choose their way, where the rows here have fewer.
         telemetry: whether the build that tells of its inside is taken. histograms: whether it gives all bins.
         dropped: how many dropped members of a row it lists.
@@ -151,6 +159,8 @@ def launch(
         k,
         starts=starts,
         output=output,
+        emission=emission,
+        positions=positions,
         width=width,
         telemetry=telemetry,
         histograms=histograms,
@@ -196,6 +206,8 @@ def prepare(
     *,
     starts: torch.Tensor | None = None,
     output: torch.Tensor | None = None,
+    emission: Emission | None = None,
+    positions: torch.Tensor | bool = False,
     width: int | None = None,
     spans: torch.Tensor | None = None,
     telemetry: bool = True,
@@ -213,13 +225,19 @@ def prepare(
     rows = _checked(path, variant, scores, lengths, starts, k)
     device = scores.device.index
     _refuse(list(_needs(path, variant, device, telemetry)))
-    width = max(width or 0, scores.shape[1])
-    grid, lacking = _grid(path, variant, rows, width, k, device, telemetry)
+    width, maps = max(width or 0, scores.shape[1]), emission is not None or positions is not False
+    grid, lacking = _grid(path, variant, rows, width, k, device, telemetry, maps)
     _refuse(lacking)
     if output is None:
         output = torch.full((rows, k), UNWRITTEN, dtype=torch.int32, device=scores.device)
-    elif _unlike(output, (rows, k), scores.device) or not output.is_contiguous():
-        raise UsageError(f"output must be int32 [{rows}, {k}], contiguous, on {scores.device}")
+    beside = None if positions is False else _like(output) if positions is True else positions
+    for name, one in (("output", output), ("positions", beside)):
+        if one is not None and (_unlike(one, (rows, k), scores.device) or not _apart(one)):
+            raise UsageError(f"{name} must be int32 [{rows}, {k}], rows apart from each other, on {scores.device}")
+    if beside is not None and rows > 1 and beside.stride(0) != output.stride(0):
+        raise UsageError(f"rows of positions lie {beside.stride(0)} apart, those of the output {output.stride(0)}")
+    if emission is not None:
+        _refuse(emission.refusals(rows, scores.device))
     if spans is not None and (_unlike(spans, (RESIDUES, 2), scores.device) or not spans.is_contiguous()):
         raise UsageError(f"spans must be int32 [{RESIDUES}, 2], contiguous, on {scores.device}")
     begun = telemetry_of(path, variant, k)
@@ -233,7 +251,7 @@ def prepare(
         book(1 << (begun.key_bits or 0), histograms and begun.key_bits is not None),
         book(dropped),
     )
-    kernel, built = _loaded(path, variant, device, telemetry)
+    kernel, built = _loaded(path, variant, device, telemetry, maps)
     facts = built.facts
     blocks, bytes_ = grid.blocks * (rows if grid.groups is None else grid.groups), facts.shared_bytes + grid.more_shared
     clusters = _clusters(path, variant, device, telemetry)
@@ -243,19 +261,20 @@ def prepare(
     cells, zeroed = grid.workspace(rows)
     workspace = torch.empty(cells, dtype=torch.int32, device=scores.device)
     cupy = load_cupy()
+
+    def at(tensor: torch.Tensor | None) -> Any:
+        return 0 if tensor is None or not tensor.numel() else cupy.from_dlpack(tensor.detach())
+
     with cupy.cuda.Device(device), current_stream(cupy, device):
-        shared = [
-            0 if one is None or not one.numel() else cupy.from_dlpack(one.detach())
-            for one in (_plain(scores), lengths, starts, output, workspace, *books, spans)
-        ]
-    values, sizes, begins, slots, between, *told, taken = shared
-    across, down, wanted, together, room = map(cupy.int32, (width, rows, k, grid.blocks, dropped))
-    arguments = (values, scores.stride(0), across, down, sizes, begins, wanted, slots, together, between)
+        across, down, wanted, together, room = map(cupy.int32, (width, rows, k, grid.blocks, dropped))
+        read = (at(_plain(scores)), scores.stride(0), across, down, at(lengths), at(starts), wanted)
+        written = (at(output), at(beside), output.stride(0), *arguments_of(emission, at, cupy.int32))
+        told = (together, at(workspace), *map(at, books), room, at(spans))
     reports = None if books[0] is None else (books[0], books[1], books[2])
-    launched = Launched(output, geometry, reports, (path, variant, k))
+    launched = Launched(output, geometry, reports, (path, variant, k), beside)
     begins = zip((workspace[:zeroed], *books), (0, 0, 0, -1), strict=True)
     kept = tuple((one, fill) for one, fill in begins if one is not None and one.numel())
-    return Prepared(launched, device, kernel, (*arguments, *told, room, taken), kept)
+    return Prepared(launched, device, kernel, (*read, *written, *told), kept)
 
 
 @dataclass(frozen=True)
@@ -276,6 +295,18 @@ def current_stream(cupy: Any, device: int) -> Any:
     if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14, which gives up the class of before
         return cupy.cuda.Stream.from_external(_Stream(handle))
     return cupy.cuda.ExternalStream(handle, device)
+
+
+def _like(output: torch.Tensor) -> torch.Tensor:
+    """As many slots as far apart, poisoned."""
+    rows, k = output.shape
+    apart = output.stride(0) if rows > 1 else k
+    return torch.full((rows, apart), UNWRITTEN, dtype=torch.int32, device=output.device)[:, :k]
+
+
+def _apart(rows: torch.Tensor) -> bool:
+    """Whether no two cells of the rows are one, and those of a row lie side by side."""
+    return (rows.shape[1] <= 1 or rows.stride(1) == 1) and (rows.shape[0] <= 1 or rows.stride(0) >= rows.shape[1])
 
 
 def _plain(scores: torch.Tensor) -> torch.Tensor:
@@ -335,10 +366,10 @@ def _needs(path: Path, variant: str, device: int, telemetry: bool) -> tuple[str,
 
 
 @cache
-def _loaded(path: Path, variant: str, device: int, telemetry: bool) -> tuple[Any, Built]:
+def _loaded(path: Path, variant: str, device: int, telemetry: bool, maps: bool = False) -> tuple[Any, Built]:
     """A kernel on a device, ready to be launched; kept for the life of the process."""
     cupy, limits = load_cupy(), limits_of(device)
-    built, chosen = build(path, variant, limits.arch, telemetry=telemetry), kernel_of(path, variant)
+    built, chosen = build(path, variant, limits.arch, telemetry=telemetry, maps=maps), kernel_of(path, variant)
     waits = chosen is not None and chosen.waits
     with cupy.cuda.Device(device):
         # A launch whose blocks wait for each other must be cooperative: it fails where they would not all run.
@@ -362,14 +393,14 @@ def _clusters(path: Path, variant: str, device: int, telemetry: bool) -> int | N
 
 
 def _grid(
-    path: Path, variant: str, rows: int, width: int, k: int, device: int, telemetry: bool
+    path: Path, variant: str, rows: int, width: int, k: int, device: int, telemetry: bool, maps: bool = False
 ) -> tuple[Grid, list[str]]:
     """The blocks of a launch, as many groups of them as the device runs at once; and why it cannot run even one."""
     limits = limits_of(device)
     grid = grid_of(path, variant, Shape(rows, width, k, limits.optin_bytes, limits.sms))
     if grid.groups is None:
         return grid, []
-    kernel, built = _loaded(path, variant, device, telemetry)
+    kernel, built = _loaded(path, variant, device, telemetry, maps)
     cupy, shared_bytes = load_cupy(), built.facts.shared_bytes + grid.more_shared
     if lacking := limits.lacks(shared_bytes, (0, 0)):
         return grid, lacking

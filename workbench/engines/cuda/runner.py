@@ -7,8 +7,10 @@ from dataclasses import asdict
 
 import torch
 
+from workbench.capture.mapped import Mapped
 from workbench.engines import timers
 from workbench.engines.cuda import launch
+from workbench.engines.cuda.emission import emission_of
 from workbench.engines.launch import Launch
 from workbench.engines.timing import Sampling
 from workbench.engines.worker.child import FaultError, RefusedError, Stages, told
@@ -53,6 +55,7 @@ class CudaRunner:
         ints = {
             each: torch.tensor([request[each]], dtype=torch.int32, device=self._device) for each in ("length", "start")
         }
+        emission = emission_of(_mapped(request, tensors), self._device)
         made = launch.prepare(
             path,
             variant,
@@ -60,6 +63,8 @@ class CudaRunner:
             ints["length"],
             request["k"],
             starts=ints["start"],
+            emission=emission,
+            positions=emission is not None,
             width=request["width"],
             histograms=True,
             dropped=request["dropped"],
@@ -68,7 +73,8 @@ class CudaRunner:
         launched = made.launched
         try:
             made()
-            return {}, {"indices": launched.indices.cpu(), **launched.told()}
+            beside = {} if launched.positions is None else {"positions": launched.positions.cpu()}
+            return {}, {"indices": launched.indices.cpu(), **beside, **launched.told()}
         except RuntimeError as error:  # of torch and of CuPy; the device is of no more use to this process
             raise FaultError(f"{name}: {told(error)}") from None
 
@@ -103,3 +109,11 @@ class CudaRunner:
         if answer.indices is None or answer.times is None:
             raise FaultError("nothing came back")
         return {"times": asdict(answer.times), "notes": list(answer.notes)}, {"indices": answer.indices}
+
+
+def _mapped(request: Message, tensors: Mapping[str, Parcel]) -> Mapped | None:
+    """How the capture of the row says that its indices were mapped."""
+    if "mapped" not in request:
+        return None
+    returned, page_size, offset = request["mapped"]
+    return Mapped(returned, tensors["table"].open() if "table" in tensors else None, page_size, offset)

@@ -235,11 +235,12 @@ def kernel_of(path: Path, variant: str) -> Kernel | None:
     return kernel if kernel is not None and any(map(kernel.takes, path.dtypes)) else None
 
 
-def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[str, ...]:
+def build_options(path: Path, variant: str, *, telemetry: bool = True, maps: bool = False) -> tuple[str, ...]:
     """The options that build the kernel of a variant, ``-DWORKBENCH_NAME=value`` each, by name.
 
     Args:
         path: its record, as it is or scaled down. telemetry: whether the build tells of its inside.
+        maps: whether it can return something else than positions, which takes registers.
 
     Raises:
         UsageError: the path has no such variant, or the variant no kernel.
@@ -249,8 +250,8 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True) -> tuple[
     walk = walk_of(path)
     called: dict[str, Value] = {
         "THREADS": walk.threads,
-        "TRANSFORM": 0,
         "TELEMETRY": int(telemetry),
+        "MAPS": int(maps),
         "MOST_PASSES": MOST_PASSES,
         "REPORT_INTS": report_ints(0 if ranks is None else ranks.count),
         "RANKS": 0 if ranks is None else ranks.count,
