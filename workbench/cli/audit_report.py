@@ -1,0 +1,162 @@
+"""``workbench audit report``: what an audit found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
+from workbench.cli.jsonout import print_json
+from workbench.cli.layout import Column
+from workbench.cli.options import Json, integer
+from workbench.cli.output import CURE
+from workbench.cli.tables import lines, number, progress, say, table
+from workbench.errors import UsageError
+from workbench.targets import check_target, put_in_place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from workbench.audit.dataset import Dataset
+    from workbench.audit.summary import Summary
+    from workbench.audit.tables import Cell
+
+MOST = 10_000
+_HEADS = {"losing of those": "losing\nof those"}
+
+Output = Annotated[str, typer.Argument(metavar="OUT", help="The output folder of an audit.")]
+
+
+def report(
+    folder: Output,
+    top: Annotated[
+        int, typer.Option("--top", **integer(1, MOST), help="Worst rows, and groups of a kind, that are listed.")
+    ] = 10,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write a page with pictures that needs no network.")
+    ] = None,
+    csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the worst rows as CSV.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="With --csv: every line that is a finding, not the worst rows alone.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    json: Json = False,
+) -> int:
+    """Say what an audit found: rows at risk and lost winners by path, layer, step, rank, file, op and release, the
+    worst rows, and what could not be read. The exit code is 1 if a row loses winners or can.
+
+    workbench audit report audited/
+    workbench audit report audited/ --html audited.html --csv worst.csv
+    """
+    from workbench.audit.dataset import Dataset
+    from workbench.audit.summary import summarize
+    from workbench.audit.words import audit_sentence, fault_words
+
+    if every and csv is None:
+        raise UsageError("--all is for --csv; name a file for the lines")
+    targets = [check_file(option, file, force) for option, file in (("--html", html), ("--csv", csv))]
+    if None not in targets and targets[0] == targets[1]:
+        raise UsageError("--html and --csv name one file; name two")
+    dataset = Dataset(folder)
+    with progress("record files", len(dataset.records)) as done:
+        found = summarize(dataset, worst=top, groups=top, progress=done)
+    written = []
+    if html is not None:
+        from workbench.figures.audit_page import audit_page
+
+        write_text(Path(html), audit_page(found), force)
+        written.append(f"The page is written to {html}")
+    if csv is not None:
+        written.append(f"{_write_csv(dataset, found, Path(csv), every, force)} to {csv}")
+    if json:
+        print_json(
+            {"command": "audit report", "sentence": audit_sentence(found), "loses": found.loses, "summary": found}
+        )
+    else:
+        print_summary(found)
+        lines(written, indent="")
+    if found.loses:
+        return FOUND
+    if fault := fault_words(found):
+        complain(f"{folder}: {fault}")
+        return BAD
+    if not found.total.rows or found.total.unjudged == found.total.rows:
+        complain(NOTHING_JUDGED)
+        return BAD
+    return CLEAN
+
+
+def check_file(option: str, file: str | None, force: bool) -> Path | None:
+    """Where something goes, looked at before anything runs.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    if file is None:
+        return None
+    if not file or "\0" in file or file.endswith("/"):
+        raise UsageError(f"{option} {file!r} names no file; name one")
+    check_target(Path(file), file, overwrite=force, cure=CURE)
+    return Path(file)
+
+
+def write_text(target: Path, text: str, force: bool) -> None:
+    """Write a text whole or not at all.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        with put_in_place(target, str(target), overwrite=force, cure=CURE) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def _write_csv(dataset: Dataset, found: Summary, target: Path, every: bool, force: bool) -> str:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    from workbench.audit.findings import findings
+    from workbench.audit.schema import arrow_schema
+
+    def pieces() -> Iterator[pa.Table]:
+        return findings(dataset) if every else iter([pa.Table.from_pylist(list(found.worst), schema=arrow_schema())])
+
+    written = 0
+    try:
+        with (
+            put_in_place(target, str(target), overwrite=force, cure=CURE) as temporary,
+            csv.CSVWriter(str(temporary), arrow_schema()) as out,
+        ):
+            for piece in pieces():
+                out.write_table(piece)
+                written += piece.num_rows
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
+    if every:
+        return f"{written} {'line that is a finding is' if written == 1 else 'lines that are findings are'} written"
+    return f"The {written} worst rows are written" if written != 1 else "The worst row is written"
+
+
+def print_summary(found: Summary) -> None:
+    """The sentence, then the tables."""
+    from workbench.audit.tables import tables
+    from workbench.audit.words import about_words, audit_sentence
+
+    say(audit_sentence(found), "bold")
+    say(about_words(found))
+    say("")
+    for one in tables(found):
+        columns = [Column(_HEADS.get(title, title), kind) for title, kind in one.columns]
+        table(columns, [[_cell(cell) for cell in row] for row in one.rows], title=one.title)
+        if one.more:
+            say(one.more)
+            say("")
+
+
+def _cell(cell: Cell) -> Cell:
+    return number(cell) if isinstance(cell, float) else cell
