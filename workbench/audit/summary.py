@@ -10,6 +10,7 @@ from workbench.audit.dataset import Dataset, FileLine
 from workbench.audit.summing import BY, COLUMNS, LEVELS, VERDICTS, Summing
 from workbench.audit.tally import Grid, Tally
 from workbench.audit.unfinished import Unfinished
+from workbench.capture.values import shown
 from workbench.errors import CaptureError
 
 WORST, GROUPS = 20, 12
@@ -179,8 +180,8 @@ def _summary(dataset: Dataset, files: Files, summing: Summing, groups: int) -> S
     paths.sort(key=lambda one: (*(-number for number in one.gravity), one.path or ""))
     grouped = {}
     for name in BY:
-        shown, more = summing.by[name].worst(groups)
-        grouped[name] = Grouped(tuple(Group(key, tally) for key, tally in shown), len(summing.by[name]), more)
+        gravest, more = summing.by[name].worst(groups)
+        grouped[name] = Grouped(tuple(Group(key, tally) for key, tally in gravest), len(summing.by[name]), more)
     worst, errors = summing.worst.places(), summing.errors.places()
     told = dataset.whole_lines([*worst, *errors])
     return Summary(

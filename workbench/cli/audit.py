@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from workbench.cli.audit_report import report
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, NOTHING_JUDGED, complain, printable
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT32, Json, Naming, integer, spread
@@ -174,7 +175,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-COMMANDS: dict[str, Callable[..., int]] = {}
+COMMANDS: dict[str, Callable[..., int]] = {"report": report}
 
 
 class AuditCommands(TyperGroup):

@@ -46,14 +46,15 @@ def report(
     json: Json = False,
 ) -> int:
     """Say what an audit found: rows at risk and lost winners by path, layer, step, rank, file, op and release, the
-    worst rows, and what could not be read. The exit code is 1 if a row loses winners or can.
+    worst rows, and what could not be read. The exit code is 1 if a row loses winners or can, and 2 if a file could not
+    be read to its end or the audit is not finished.
 
     workbench audit report audited/
     workbench audit report audited/ --html audited.html --csv worst.csv
     """
     from workbench.audit.dataset import Dataset
     from workbench.audit.summary import summarize
-    from workbench.audit.words import audit_sentence, fault_words
+    from workbench.audit.words import audit_sentence
 
     if every and csv is None:
         raise UsageError("--all is for --csv; name a file for the lines")
@@ -78,15 +79,20 @@ def report(
     else:
         print_summary(found)
         lines(written, indent="")
-    if found.loses:
-        return FOUND
-    if fault := fault_words(found):
-        complain(f"{folder}: {fault}")
+    return _code(found)
+
+
+def _code(found: Summary) -> int:
+    """As ``workbench audit`` has it: what could not be audited goes before what was found."""
+    from workbench.audit.words import fault_words, unfinished_words
+
+    if told := unfinished_words(found) or fault_words(found):
+        complain(f"{found.name}: {told.rstrip('.')}")
         return BAD
     if not found.total.rows or found.total.unjudged == found.total.rows:
         complain(NOTHING_JUDGED)
         return BAD
-    return CLEAN
+    return FOUND if found.loses else CLEAN
 
 
 def check_file(option: str, file: str | None, force: bool) -> Path | None:
