@@ -1,0 +1,77 @@
+"""The pictures of an audit hold its numbers, and no name reaches them as markup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.audit.made import OTHER, census, dataset, recorded
+from workbench.audit.dataset import Dataset
+from workbench.audit.summary import Summary, summarize
+from workbench.figures.audit import MOST_PATHS, captions, grid_figure, paths_figure, paths_shown
+
+
+def summary(folder: Path, *lines: dict[str, object]) -> Summary:
+    return summarize(Dataset(dataset(folder / "out", [lines])))
+
+
+def test_bars_are_the_counts_of_paths(tmp_path: Path) -> None:
+    lines = []
+    for row in range(10):
+        lines.append(census("a", row, risk="at risk" if row < 3 else "safe"))
+        lines.append(census("a", row, OTHER, "certain" if row < 4 else "at risk" if row < 6 else "safe"))
+        lines.append(recorded("a", row, "lossy" if row == 0 else "exact"))
+    figure = paths_figure(summary(tmp_path, *lines))
+    bars = {trace.name: trace for trace in figure.data}
+    assert list(bars) == ["recorded: lossy", "certain", "at risk"]
+    assert list(figure.layout.yaxis.ticktext) == ["▸ vllm.histogram_256", "vllm.filtered"]
+    assert bars["at risk"].x.tolist() == [3, 2]
+    assert bars["at risk"].base.tolist() == [0, 4]
+    assert bars["certain"].x.tolist() == [0, 4]
+    assert bars["recorded: lossy"].x.tolist() == [1, 0]
+    assert "3 at risk, 0 certain (30 %)" in bars["at risk"].customdata[0]
+    assert "10 rows reach it, 3 of them can lose" in bars["at risk"].customdata[0]
+    assert figure.layout.xaxis.title.text == "rows"
+
+
+def test_a_grid_is_the_share_of_bad_rows(tmp_path: Path) -> None:
+    lines = [
+        census("a", at, layer=at % 2 + 7, step=at // 4, risk="at risk" if at in (1, 8) else "safe")
+        for at in range(12)
+        if at // 4 != 1
+    ]
+    figure = grid_figure(summary(tmp_path, *lines))
+    assert figure is not None
+    (heat,) = figure.data
+    assert heat.y.tolist() == [7, 8]
+    assert heat.x.tolist() == [0, 1, 2]
+    assert np.array_equal(heat.z, [[0, np.nan, 50], [50, np.nan, 0]], equal_nan=True)
+    assert heat.text[1][0] == "layer 8, step 0: 1 of 2 rows bad (50 %)"
+    assert heat.text[0][1] == "layer 7, step 1: no row"
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("decoding step", "layer")
+
+
+def test_many_steps_share_cells(tmp_path: Path) -> None:
+    figure = grid_figure(summary(tmp_path, *(census("a", at, layer=0, step=at) for at in range(1000))))
+    assert figure is not None
+    assert figure.layout.xaxis.title.text == "decoding step, 16 to a cell"
+    assert figure.data[0].text[0][1] == "layer 0, steps 16 to 31: 0 of 16 rows bad (0 %)"
+    assert not figure.data[0].showscale
+
+
+def test_what_rows_do_not_say_is_not_drawn(tmp_path: Path) -> None:
+    found = summary(tmp_path, census("a", 0))
+    assert grid_figure(found) is None
+    assert paths_shown(found) == []
+    paths_figure(found)  # empty, and no error
+
+
+def test_names_are_no_markup_and_paths_are_bounded(tmp_path: Path) -> None:
+    lines = [census("a", 0, f"<b>{at}</b>", "at risk", reached=None) for at in range(MOST_PATHS + 6)]
+    found = summary(tmp_path, *lines)
+    figure = paths_figure(found)
+    assert len(figure.layout.yaxis.ticktext) == MOST_PATHS
+    assert all("<b>" not in name for name in figure.layout.yaxis.ticktext)
+    assert "<b>&lt;b>0&lt;/b></b>" in {told.split("<br>")[0] for told in figure.data[0].customdata}
+    assert "6 more are in the table" in captions(found)[0]

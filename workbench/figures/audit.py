@@ -1,0 +1,195 @@
+"""An audit in pictures: bad rows by path, and over layers and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.audit.summary import PathTally, Summary
+from workbench.audit.tables import UNKNOWN, is_told
+from workbench.audit.words import share_words
+from workbench.figures import palette
+from workbench.figures.frame import axis, new_figure
+from workbench.figures.words import count, plural
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MOST_PATHS = 24  # of a picture
+_LANE = 30  # pixels of a path
+_CALM, _PALE = "#EEF1F5", "#F9DDB1"  # cells without bad rows, and with the fewest
+_HATCH = {"fillmode": "overlay", "fgcolor": palette.PAPER, "size": 5, "solidity": 0.25}
+_KINDS = (
+    ("invalid", "recorded: invalid", palette.INVALID, ""),
+    ("lossy", "recorded: lossy", palette.LOSSY_TEXT, ""),
+    ("certain", "certain", palette.CERTAIN, ""),
+    ("at_risk", "at risk", palette.AT_RISK, "/"),
+)
+
+
+def paths_shown(found: Summary) -> list[PathTally]:
+    """The paths of the picture: those on which a row is not safe, or was lost; the reached ones first."""
+    told = [path for path in found.paths if is_told(path) and _bad(path)]
+    return sorted(told, key=lambda path: not (path.reached or path.recorded))[:MOST_PATHS]
+
+
+def _bad(path: PathTally) -> int:
+    return path.invalid + path.lossy + path.certain + path.at_risk
+
+
+def paths_figure(found: Summary) -> go.Figure:
+    """Rows by path: above those at risk and certain of all that it takes, beneath recorded selections that lost.
+
+    Paths that the op sends rows to are marked ▸ and stand first.
+    """
+    import plotly.graph_objects as go
+
+    paths = paths_shown(found)
+    names = [text(f"▸ {path.path}" if path.reached else path.path or UNKNOWN) for path in paths]
+    left = 30 + int(7.2 * max((len(name) for name in names), default=0))
+    figure = new_figure(86 + _LANE * max(1, len(paths)), left=left, top=34, bottom=52, right=24)
+    split = any(path.invalid or path.lossy for path in paths)
+    for field, name, colour, hatch in _KINDS:
+        numbers = np.array([getattr(path, field) for path in paths])
+        if not numbers.any():
+            continue
+        recorded = field in ("invalid", "lossy")
+        before = np.array([{"lossy": path.invalid, "at_risk": path.certain}.get(field, 0) for path in paths])
+        lift = (-0.2 if recorded else 0.2) if split else 0.0
+        figure.add_trace(
+            go.Bar(
+                orientation="h",
+                y=-np.arange(len(paths)) + lift,
+                x=numbers,
+                base=before,
+                width=0.36 if split else 0.6,
+                name=name,
+                marker={"color": colour, "pattern": {"shape": hatch, **_HATCH}},
+                customdata=[_told(path) for path in paths],
+                hovertemplate="%{customdata}<extra></extra>",
+            )
+        )
+    most = max((max(path.certain + path.at_risk, path.invalid + path.lossy) for path in paths), default=1)
+    figure.update_xaxes(**axis("rows", range=[0, 1.02 * max(1, most)], tickformat=",d", rangemode="tozero"))
+    figure.update_yaxes(
+        **axis(
+            "",
+            range=[-len(paths) + 0.4, 0.6],
+            tickvals=[-at for at in range(len(paths))],
+            ticktext=names,
+            showgrid=False,
+        )
+    )
+    figure.update_layout(barmode="overlay", showlegend=True, legend=_legend(), dragmode=False)
+    return figure
+
+
+def _told(path: PathTally) -> str:
+    taken = path.rows - path.refused
+    told = [f"<b>{text(path.path or UNKNOWN)}</b>", f"takes {count(taken)} of {plural(path.rows, 'row')}"]
+    told += [f"{count(path.at_risk)} at risk, {count(path.certain)} certain ({_share(path, taken)})"] if taken else []
+    if path.reached:
+        told.append(f"{plural(path.reached, 'row')} reach it, {count(path.losing)} of them can lose")
+    if path.recorded:
+        told.append(f"{count(path.lossy)} lossy, {count(path.invalid)} invalid of {count(path.recorded)} recorded")
+    return "<br>".join(told)
+
+
+def _share(path: PathTally, taken: int) -> str:
+    return share_words(path.at_risk + path.certain, taken)
+
+
+def _legend() -> dict[str, Any]:
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1,
+        "yanchor": "bottom",
+        "itemclick": False,
+        "itemdoubleclick": False,
+        "font": {"size": 12.5},
+    }
+
+
+def grid_figure(found: Summary) -> go.Figure | None:
+    """The share of bad rows over layers and decoding steps; ``None`` where rows do not say theirs."""
+    import plotly.graph_objects as go
+
+    grid = found.grid
+    if grid is None:
+        return None
+    rows, bad = np.array(grid.rows), np.array(grid.bad)
+    share = np.where(rows > 0, 100 * bad / np.maximum(rows, 1), np.nan)
+    most = float(np.nanmax(share)) if bad.any() else 0.0
+    layers = grid.first_layer + grid.layers_each * np.arange(rows.shape[0])
+    steps = grid.first_step + grid.steps_each * np.arange(rows.shape[1])
+    told = [
+        [_cell(grid.layers_each, grid.steps_each, *at) for at in zip([layer] * len(steps), steps, *line, strict=True)]
+        for layer, *line in zip(layers.tolist(), rows.tolist(), bad.tolist(), strict=True)
+    ]
+    high = min(18.0, max(5.0, 420 / len(layers)))
+    figure = new_figure(int(104 + max(60, high * len(layers))), left=64, top=16, bottom=60, right=110)
+    scale = [(0.0, _CALM), (1e-6, _PALE), (0.5, palette.CERTAIN), (1.0, palette.CERTAIN_TEXT)]
+    figure.add_trace(
+        go.Heatmap(
+            x=steps + (grid.steps_each - 1) / 2,
+            y=layers + (grid.layers_each - 1) / 2,
+            z=share,
+            zmin=0,
+            zmax=most or 1.0,
+            colorscale=scale if most else [(0.0, _CALM), (1.0, _CALM)],
+            xgap=1 if len(steps) < 200 else 0,
+            ygap=1 if high > 4 else 0,
+            showscale=bool(most),
+            colorbar={
+                "title": {"text": "bad rows, %", "font": {"size": 12}},
+                "thickness": 12,
+                "outlinewidth": 0,
+                "tickfont": {"size": 12},
+            },
+            text=told,
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
+    each = "" if grid.steps_each == 1 else f", {grid.steps_each} to a cell"
+    figure.update_xaxes(**axis(f"decoding step{each}", showgrid=False, **_ticks(steps, grid.steps_each)))
+    each = "" if grid.layers_each == 1 else f", {grid.layers_each} to a cell"
+    figure.update_yaxes(
+        **axis(f"layer{each}", showgrid=False, autorange="reversed", **_ticks(layers, grid.layers_each))
+    )
+    figure.update_layout(dragmode=False)
+    return figure
+
+
+def _cell(layers_each: int, steps_each: int, layer: int, step: int, rows: int, bad: int) -> str:
+    where = f"{_span('layer', layer, layers_each)}, {_span('step', step, steps_each)}"
+    if not rows:
+        return f"{where}: no row"
+    return f"{where}: {count(bad)} of {plural(rows, 'row')} bad ({share_words(bad, rows)})"
+
+
+def _span(noun: str, first: int, each: int) -> str:
+    return f"{noun} {count(first)}" if each == 1 else f"{noun}s {count(first)} to {count(first + each - 1)}"
+
+
+def _ticks(firsts: np.ndarray, each: int) -> dict[str, Any]:
+    """Whole numbers at an axis of cells: all where they are few."""
+    if len(firsts) <= 12 and each == 1:
+        return {"tickvals": firsts.tolist(), "tickformat": "d"}
+    return {"tickformat": ",d", "nticks": 12}
+
+
+def text(name: str) -> str:
+    """A name as plotly shows it: it reads some HTML in its labels, and names are not ours."""
+    return name.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def captions(found: Summary) -> Sequence[str]:
+    """What must be said beneath the pictures: of paths, of layers and steps."""
+    told = [path for path in found.paths if is_told(path) and _bad(path)]
+    more = f" {len(told) - MOST_PATHS} more are in the table." if len(told) > MOST_PATHS else ""
+    paths = "Rows on each path, whether they reach it or not; ▸ marks those that the op is known to send rows to."
+    return (paths + more, "Each cell: the share of its rows that lose winners or can.")
