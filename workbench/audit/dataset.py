@@ -268,6 +268,12 @@ class Dataset:
         except Exception as error:
             raise self._unread(record, error) from None
 
+    def table(self, record: int, columns: Sequence[str]) -> pa.Table:
+        """A record file, some of its columns; ``lines`` takes it to pieces that memory has room for."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self._batches(record, list(columns)))
+
     def whole_lines(self, places: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
         """Lines with all their columns. ``places``: (record file, line within it)."""
         found: dict[tuple[int, int], dict[str, Any]] = {}

@@ -135,7 +135,7 @@ def judged(lines: Lines, vocabulary: Vocabulary) -> Judged:
         raise ValueError("a line names no engine and has no error")
     if (census & (path < 0)).any():
         raise ValueError("a line of the census names no path")
-    for name in ("missing", "nan", "neg_inf", "fp16_overflow", "ties"):
+    for name in {"missing", "nan", "neg_inf", "fp16_overflow", "ties"} & set(lines.table.column_names):
         if (lines.numbers(name) < 0).any():
             raise ValueError(f"a line has the count {name} {lines.numbers(name).min()}")
     _check_paths(lines, path, census)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from workbench.cli.audit_compare import compare
 from workbench.cli.audit_report import report
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, NOTHING_JUDGED, complain, printable
 from workbench.cli.jsonout import print_json
@@ -175,7 +176,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-COMMANDS: dict[str, Callable[..., int]] = {"report": report}
+COMMANDS: dict[str, Callable[..., int]] = {"report": report, "compare": compare}
 
 
 class AuditCommands(TyperGroup):
