@@ -30,8 +30,8 @@ def test_it_says_what_changed(cli: Run, tmp_path: Path) -> None:
     said = " ".join(result.stdout.split())
     assert result.exit_code == 1
     assert (
-        "tuesday is worse: 1 row of both is worse, 1 bad row appeared and 1 recorded selection of the same input differs "
-        "and lost winners. 3 rows of both: 3 with the same input; 1 vanished; 1 appeared." in said
+        "tuesday is worse: 1 row of both is worse, 1 bad row appeared and 1 recorded selection of the same input "
+        "differs and lost winners. 3 rows of both: 3 with the same input; 1 vanished; 1 appeared." in said
     )
     assert "exact lossy 1" in said
     assert "vllm.histogram_256 safe at risk 1" in said

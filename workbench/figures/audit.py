@@ -50,21 +50,21 @@ def paths_figure(found: Summary) -> go.Figure:
     names = [text(f"▸ {path.path}" if path.reached else path.path or UNKNOWN) for path in paths]
     left = 30 + int(7.2 * max((len(name) for name in names), default=0))
     figure = new_figure(86 + _LANE * max(1, len(paths)), left=left, top=34, bottom=52, right=24)
-    split = any(path.invalid or path.lossy for path in paths)
+    split = np.array([path.invalid + path.lossy > 0 for path in paths], dtype=bool)
     for field, name, colour, hatch in _KINDS:
         numbers = np.array([getattr(path, field) for path in paths])
         if not numbers.any():
             continue
         recorded = field in ("invalid", "lossy")
         before = np.array([{"lossy": path.invalid, "at_risk": path.certain}.get(field, 0) for path in paths])
-        lift = (-0.2 if recorded else 0.2) if split else 0.0
+        lift = np.where(split, -0.2 if recorded else 0.2, 0.0)
         figure.add_trace(
             go.Bar(
                 orientation="h",
                 y=-np.arange(len(paths)) + lift,
                 x=numbers,
                 base=before,
-                width=0.36 if split else 0.6,
+                width=np.where(split, 0.36, 0.6),
                 name=name,
                 marker={"color": colour, "pattern": {"shape": hatch, **_HATCH}},
                 customdata=[_told(path) for path in paths],

@@ -34,7 +34,7 @@ td.number, th.number {{ text-align: right; font-variant-numeric: tabular-nums; w
 td.word {{ white-space: nowrap; }}
 @media print {{ body {{ margin: 0; max-width: none; }} }}
 """
-_MARKED = {**palette.VERDICTS, **palette.RISKS, "harmful": palette.INVALID_TEXT, "error": palette.INVALID_TEXT}
+MARKED = {**palette.VERDICTS, **palette.RISKS, "harmful": palette.INVALID_TEXT, "error": palette.INVALID_TEXT}
 
 
 def audit_page(found: Summary) -> str:
@@ -113,7 +113,7 @@ def _table(table: Table) -> Iterator[str]:
 
 def _cell(name: str, kind: str, cell: Cell) -> str:
     said = cell_text(name, cell)
-    marked = f' style="color:{_MARKED[said]};font-weight:600"' if name == "finding" and said in _MARKED else ""
+    marked = f' style="color:{MARKED[said]};font-weight:600"' if name == "finding" and said in MARKED else ""
     return f'<td class="{kind}"{marked}>{escape(said)}</td>'
 
 

@@ -78,7 +78,8 @@ def score_texts(scores: Iterable[float], digits: int = 9) -> list[str]:
     return [value(score, digits) for score in scores]
 
 
-def figures_row(numbers: Sequence[tuple[str, str, str]]) -> None:
-    """Numbers with their names and an explanation, in one line of equal columns."""
-    for column, (name, text, about) in zip(st.columns(len(numbers)), numbers, strict=True):
+def figures_row(numbers: Sequence[tuple[str, str, str]], widths: Sequence[float] | None = None) -> None:
+    """Numbers with their names and an explanation, in one line. ``widths``: of its columns, equal by default; those
+    beyond the numbers stay empty."""
+    for column, (name, text, about) in zip(st.columns(widths or len(numbers)), numbers, strict=widths is None):
         column.metric(name, text, help=about or None)

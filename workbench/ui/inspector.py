@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import streamlit as st
@@ -38,9 +38,9 @@ _FIELDS = ("layer", "step", "rank", "rows", "width", "stride", "next_n", "max_se
 _MARKS = {True: "✓", False: "✗", None: "?"}
 
 
-def page() -> st.Page:
-    """The inspector as a page, for navigation and for links to a row."""
-    return st.Page(inspect_page, title="Inspect", icon=":material/search:", url_path="inspect", default=True)
+def page(show: Callable[[], None] | None = None) -> st.Page:
+    """The inspector as a page, for navigation and for links to a row. ``show``: what it runs."""
+    return st.Page(show or inspect_page, title="Inspect", icon=":material/search:", url_path="inspect", default=True)
 
 
 def inspect_page() -> None:

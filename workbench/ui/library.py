@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from workbench.audit.dataset import ABOUT, RECORDS
 from workbench.capture.values import brief, shown
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
@@ -78,7 +79,7 @@ def list_captures(arguments: Sequence[str]) -> Library:
             found, more = _below(path, label)
             entries += found
             notes += [f"{label}: only the first {MOST_FILES} capture files are listed"] if more else []
-            notes += [] if found else [f"{label}: no capture files below this folder"]
+            notes += [] if found or _audits_below(path) else [f"{label}: no capture files below this folder"]
         elif path.exists():
             entries += [] if is_matrix(path) else _entry(label, path)
         else:
@@ -112,6 +113,48 @@ def list_matrices(arguments: Sequence[str]) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def list_audits(arguments: Sequence[str]) -> tuple[Entry, ...]:
+    """The output folders of audits among ``arguments``, and below the folders among them."""
+    entries: list[Entry] = []
+    labels: dict[str, int] = {}
+    for argument in arguments:
+        path = Path(argument)
+        label = _label(path, labels)
+        root = os.path.realpath(path)
+        for folder in _audits_below(path):
+            below = Path(folder).relative_to(root)
+            key = f"{label}/{shown(below)}" if below.parts else label
+            entries += [Entry(key, Path(folder), audit_stamp(Path(folder)), folder=True)]
+    return tuple(entries)
+
+
+def _audits_below(path: Path) -> list[str]:
+    """The output folders of audits below a folder, or the folder itself, by names alone."""
+    found: list[str] = []
+    for parent, folders, files in os.walk(os.path.realpath(path)):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if is_audit(folders, files):
+            folders.clear()
+            found.append(parent)
+    return found[:MOST_FILES]
+
+
+def is_audit(folders: Sequence[str], files: Sequence[str]) -> bool:
+    """Whether a folder that holds these names looks as the output of an audit."""
+    return ABOUT in files and RECORDS in folders
+
+
+def audit_stamp(folder: Path) -> tuple[int, int]:
+    """What changes whenever an audit's output does: parts and manifest are put in their folders by name."""
+    stamps = []
+    for path in (folder, folder / RECORDS, folder / ABOUT):
+        try:
+            stamps.append(path.stat().st_mtime_ns)
+        except OSError:
+            stamps.append(0)
+    return hash(tuple(stamps)), max(stamps)
+
+
 def is_matrix(path: Path) -> bool:
     """Whether a file begins as a saved matrix does; whether it is one is seen when it is read."""
     if not path.name.endswith(MATRIX_SUFFIX) or not path.is_file():
@@ -131,6 +174,9 @@ def _below(folder: Path, label: str, suffix: str | None = None) -> tuple[list[En
     for parent, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         visible = sorted(name for name in files if not name.startswith("."))
+        if is_audit(folders, visible):
+            folders.clear()
+            continue
         if suffix is None:
             whole, visible = recognised(Path(parent), folders, visible)
         else:

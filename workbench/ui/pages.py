@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.figures.tables import paths_table
 from workbench.paths.catalog import PATHS
 from workbench.paths.spec import Path
-from workbench.ui import inspector, state
+from workbench.ui import inspector, overview, state
 from workbench.ui.divergence import divergence_page
 from workbench.ui.releases import releases_page
 
@@ -64,10 +64,18 @@ def _table(path: Path) -> pd.DataFrame:
     return pd.DataFrame(shown, columns=["variant", "lossless", "evidence", "note"]).set_index("variant")
 
 
+def _inspect() -> None:
+    """The page that the app opens on, unless audits alone were given."""
+    if overview.opens_first():
+        st.switch_page(overview.page())
+    inspector.inspect_page()
+
+
 def navigation() -> list[st.Page]:
     """All pages; the first is the one that the app opens on."""
     return [
-        inspector.page(),
+        inspector.page(_inspect),
+        overview.page(),
         st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
         st.Page(releases_page, title="Releases", icon=":material/history:", url_path="releases"),
         st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),

@@ -1,0 +1,60 @@
+"""The tables of an audit as Streamlit shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from workbench.audit.tables import Table
+from workbench.figures.audit_page import MARKED, cell_text
+from workbench.ui import state
+
+_NAMES = ("row", "layer", "step", "rank")  # numbers that name something
+
+
+def show_table(table: Table) -> None:
+    """A table as high as its lines, up to a dozen."""
+    narrow = len(table.columns) < 8 and all(kind != "text" for _, kind in table.columns)
+    st.dataframe(
+        frame(table),
+        hide_index=True,
+        height="content" if len(table.rows) <= 12 else 440,
+        placeholder="–",
+        width="content" if narrow else "stretch",
+        column_config=column_config(table),
+    )
+    if table.more:
+        st.caption(state.plain(f"{table.more}."))
+
+
+def frame(table: Table) -> pd.DataFrame:
+    """A table's lines: whole numbers stay numbers, so that columns sort; all else as people read it."""
+    found: dict[str, Any] = {}
+    for at, (name, _) in enumerate(table.columns):
+        cells = [row[at] for row in table.rows]
+        whole = all(cell is None or isinstance(cell, int) for cell in cells)
+        found[name] = pd.Series(cells, dtype="Int64") if whole else [cell_text(name, cell) for cell in cells]
+    return pd.DataFrame(found)
+
+
+def chips(lines: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Lines whose column ``name`` is shown as coloured chips."""
+    found = lines.copy()
+    found[name] = [[cell] for cell in lines[name]]
+    return found
+
+
+def column_config(table: Table, chips: str = "") -> dict[str, Any]:
+    """How its columns are shown. ``chips``: the one of coloured chips."""
+    whole = frame(table).dtypes == "Int64"
+    config: dict[str, Any] = {}
+    for name, kind in table.columns:
+        if name == chips:
+            config[name] = st.column_config.MultiselectColumn(options=list(MARKED), color=list(MARKED.values()))
+        elif whole[name]:
+            config[name] = st.column_config.NumberColumn(format="plain" if name in _NAMES else "localized")
+        elif kind == "number":
+            config[name] = st.column_config.TextColumn(alignment="right")
+    return config

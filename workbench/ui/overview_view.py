@@ -1,0 +1,56 @@
+"""What the overview shows, as one value that the URL carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.errors import UsageError
+from workbench.ui.carried import Carried, Params
+from workbench.ui.view import brief, read_text, read_whole, unknown_params
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Which audit is shown, and which of its worst rows below; ``None`` means that nothing was chosen.
+
+    Attributes:
+        audit: key of its output folder. file, row: of the row.
+    """
+
+    audit: str | None = None
+    file: str | None = None
+    row: int | None = None
+
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "audit": read_text,
+    "file": read_text,
+    "row": lambda text: read_whole(text, 0, 2**31 - 1),
+}
+
+
+def from_params(params: Params) -> tuple[Overview, list[str]]:
+    """Read it from query parameters.
+
+    Returns:
+        The value, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
+    """
+    value, problems = Overview(), []
+    for name, texts in params.items():
+        if name not in _READ:
+            continue
+        try:
+            value = replace(value, **{name: _READ[name](texts[-1])})
+        except UsageError as error:
+            problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
+    return value, problems + unknown_params(params, _READ)
+
+
+def to_params(value: Overview) -> dict[str, list[str]]:
+    """As query parameters; what was not chosen is left out."""
+    return {name: [str(chosen)] for name, chosen in vars(value).items() if chosen is not None}
+
+
+OVERVIEW = Carried("overview", from_params, to_params)
