@@ -84,7 +84,7 @@ def plain_tally(rows: list[list[Line]]) -> Tally:
         }
         flags["bad"] = any(flags.values())
         flags["recorded"] = bool(verdicts)
-        flags["unjudged"] = not (flags["bad"] or verdicts or "safe" in risks)
+        flags["unjudged"] = not (verdicts or any(line.get("risk") or line.get("finding") for line in lines))
         found.update(name for name, flag in flags.items() if flag)
     return Tally(**found)
 
@@ -251,7 +251,16 @@ def test_numbers_seen_are_counted_once() -> None:
             [[census("a", 0, risk="certain")], [census("a", 1, risk="at risk")], [census("a", 2)]],
             "2 of 3 rows lose winners or can: 1 certain to lose on the path that they reach and 1 at risk.",
         ),
-        ([[census("a", 0, risk=None, refused="k is 9")]], "None of 1 row was judged."),
+        (
+            [[census("a", 0, risk=None, refused="k is 9")], [census("a", 1)]],
+            "None of 2 rows loses winners, and none can on the path that they reach. Of 1 no path that they reach or "
+            "may reach was judged.",
+        ),
+        ([[census("a", 0, risk=None)]], "None of 1 row was judged on a path that it reaches or may reach."),
+        (
+            [[census("a", 0, OTHER)], [{"file": "a", "row": 1, "error": "gone"}]],
+            "None of 2 rows was judged on a path that it reaches or may reach. 1 could not be read or judged.",
+        ),
         (
             [[census("a", 0, risk="at risk", reached=None)], [{"file": "a", "row": 1, "error": "gone"}]],
             "1 of 2 rows loses winners or can: 1 at risk on some path that they may reach, since their route is not "

@@ -124,6 +124,8 @@ def compare(
         pairing.add(before, after, digests.texts)
         if progress is not None:
             progress(at + 1, len(spans))
+    for one, name in ((first, "first"), (second, "second")):
+        one.check_rows(pairing.counts[name])
     pairing.match()
     return pairing.comparison(first, second, sides, paths.texts)
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.audit.schema import COLUMNS, arrow_schema
+from workbench.audit.store import AUDIT, FORMAT, MANIFEST, RECORDS, UNFINISHED
 from workbench.audit.unfinished import Unfinished, progress_of
+from workbench.audit.work import CENSUS, RECORDED
 from workbench.capture.strictjson import short, strict_json
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-FORMAT = "workbench audit 1"
-RECORDS, SUFFIX, MANIFEST, ABOUT, UNFINISHED = "records", ".parquet", "manifest.jsonl", "audit.json", "unfinished"
+SUFFIX = ".parquet"
 EVERY = "*"  # what is asked for where no paths are
-CENSUS, RECORDED = ENGINES = ("census", "recorded")
+ENGINES = (CENSUS, RECORDED)
 BATCH = 1 << 17  # lines held at once
 MOST_LINES = 4096  # of one row
 MOST_ROW = 1 << 40
@@ -127,8 +128,8 @@ class Dataset:
             if not self.path.is_dir():
                 what = "is a file, not the folder that an audit wrote" if self.path.exists() else "no such folder"
                 raise CaptureError(what, file=self.name)
-            if not (self.path / ABOUT).is_file():
-                raise CaptureError(f"this is no audit's output folder: it holds no {ABOUT}", file=self.name)
+            if not (self.path / AUDIT).is_file():
+                raise CaptureError(f"this is no audit's output folder: it holds no {AUDIT}", file=self.name)
             held = self.path / RECORDS
             names = sorted(os.listdir(held)) if held.is_dir() else []  # noqa: PTH208  names, not paths
         except (OSError, ValueError) as error:
@@ -140,12 +141,12 @@ class Dataset:
         self.folder: str = self.about["asked"]["folder"]
 
     def _about(self) -> dict[str, Any]:
-        file = shown(self.path / ABOUT)
+        file = shown(self.path / AUDIT)
         reader = Members(file, "audit")
         try:
-            if (self.path / ABOUT).stat().st_size > _MOST_ABOUT:
+            if (self.path / AUDIT).stat().st_size > _MOST_ABOUT:
                 raise CaptureError(f"it is larger than {_MOST_ABOUT} bytes; {_CURE}", file=file)
-            content = (self.path / ABOUT).read_bytes()
+            content = (self.path / AUDIT).read_bytes()
         except OSError as error:
             raise CaptureError(f"cannot be read: {error.strerror}", file=file) from None
         said = reader.members(strict_json(content, "the audit", file), "the audit")
@@ -188,6 +189,18 @@ class Dataset:
             raise CaptureError(f"it holds no {MANIFEST}; {_CURE}", file=self.name) from None
         except OSError as error:
             raise CaptureError(f"cannot be read: {error.strerror}", file=name) from None
+
+    def check_rows(self, count: int) -> None:
+        """Whether the records hold as many rows as a finished audit's manifest tells of; if not, a part is missing.
+
+        Raises:
+            CaptureError: they do not.
+        """
+        if not self.finished:
+            return
+        told = sum(line.rows or 0 for line in self.manifest())
+        if told != count:
+            raise CaptureError(f"its manifest tells of {told} rows and its records of {count}; {_CURE}", file=self.name)
 
     def lines(self, columns: Sequence[str]) -> Iterator[Lines]:
         """All lines in the order of the record files, batch by batch, no row in two of them.

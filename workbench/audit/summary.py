@@ -111,6 +111,7 @@ class Summary:
         name: of the output folder, as given. folder: that was audited. about: what was asked, and of which versions.
         unfinished: how far the audit is, if it is not finished; all else is then of what is done.
         files: of the audited folder. calls: of which rows were read. total: all rows.
+        routed: rows judged on the path that they reach; unrouted: on those that they may, since it is not known.
         verdicts: recorded selections by verdict. risks: rows by the gravest risk on the paths that they reach or may.
         paths: the gravest first. groups: by op, release, layer, step, rank and file. grid: layers × steps.
         shares: rows with scores that selectors treat apart.
@@ -125,6 +126,8 @@ class Summary:
     files: Files
     calls: int
     total: Tally
+    routed: int
+    unrouted: int
     verdicts: Mapping[str, int]
     risks: Mapping[str, int]
     paths: tuple[PathTally, ...]
@@ -172,6 +175,7 @@ def summarize(
             f"its records tell {summing.rows - len(summing.seen_rows)} rows more than once; audit the folder again",
             file=dataset.name,
         )
+    dataset.check_rows(summing.rows)
     return _summary(dataset, files, summing, groups)
 
 
@@ -192,6 +196,8 @@ def _summary(dataset: Dataset, files: Files, summing: Summing, groups: int) -> S
         files=files,
         calls=len(summing.seen_calls),
         total=summing.total,
+        routed=summing.routed,
+        unrouted=summing.unrouted,
         verdicts=dict(zip(VERDICTS, map(int, summing.verdicts), strict=True)),
         risks=dict(zip((UNKNOWN, *LEVELS), map(int, summing.risks), strict=True)),
         paths=tuple(paths),

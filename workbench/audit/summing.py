@@ -10,8 +10,9 @@ import numpy as np
 
 from workbench.analysis.risk import Level
 from workbench.analysis.verdict import Kind
-from workbench.audit.dataset import CENSUS, ENGINES, MOST_ROW, RECORDED, Lines, Words
+from workbench.audit.dataset import ENGINES, MOST_ROW, Lines, Words
 from workbench.audit.tally import BIT, Counter, GridCounter, Seen, Tally, tally_rows
+from workbench.audit.work import CENSUS, RECORDED
 from workbench.paths.catalog import PATHS
 from workbench.paths.ops import OPS
 
@@ -105,7 +106,7 @@ class Judged:
     def row_bits(self, lines: Lines) -> np.ndarray:
         """int64 [rows]: the flags of each row, as in ``tally.BIT``; of ``certain`` and ``at_risk`` the graver."""
         judged = self.recorded & (self.verdict >= 0)
-        told = judged | (self.counts & (self.risk >= 0)) | self.harmful | self.error
+        told = judged | (self.census & ((self.risk >= 0) | self.finding)) | self.error
         of_lines = {
             "invalid": self.recorded & (self.verdict == _INVALID),
             "lossy": self.recorded & (self.verdict == _LOSSY),
@@ -168,7 +169,8 @@ class Summing:
         rows: told of. seen_rows, seen_calls: which, so that none counts twice. total: of all rows.
         by: rows by each of ``BY``. grid: layers × steps. shares: in the order of ``summary.Shares``.
         verdicts: recorded selections in the order of ``VERDICTS``. risks: rows by the gravest risk that counts, first
-            those without, then in the order of ``LEVELS``.
+            those without, then in the order of ``LEVELS``. routed: rows judged on the path that they reach;
+            unrouted: on those that they may reach, since it is not known.
     """
 
     def __init__(self, worst: int, served: bool = True) -> None:
@@ -181,6 +183,7 @@ class Summing:
         self.shares = np.zeros(6, dtype=np.int64)
         self.verdicts = np.zeros(len(VERDICTS), dtype=np.int64)
         self.risks = np.zeros(len(LEVELS) + 1, dtype=np.int64)
+        self.routed = self.unrouted = 0
         self._paths: dict[int, np.ndarray] = {}
         self.worst, self.errors = Worst(worst), Worst(worst)
 
@@ -198,6 +201,9 @@ class Summing:
         self.verdicts += np.bincount(seen.verdict[seen.recorded & (seen.verdict >= 0)], minlength=len(VERDICTS))
         gravest = np.maximum.reduceat(np.where(seen.counts, seen.risk, -1), lines.starts)
         self.risks += np.bincount(gravest + 1, minlength=len(self.risks))
+        told = seen.counts & (seen.risk >= 0)
+        self.routed += int(np.logical_or.reduceat(told & seen.reached, lines.starts).sum())
+        self.unrouted += int(np.logical_or.reduceat(told & ~seen.reached, lines.starts).sum())
         names = self.vocabulary["file"]
         self.worst.add(lines, np.flatnonzero(seen.risky | seen.lost | seen.harmful), _damage(lines, seen), files, names)
         self.errors.add(lines, np.flatnonzero(seen.error), (), files, names)

@@ -24,7 +24,7 @@ class Tally:
             path is not known, on any that it may be.
         harmful: on which a selector does something beside selecting wrongly.
         errors: that could not be read or judged.
-        recorded: with a recorded selection that was judged. unjudged: of which nothing is known.
+        recorded: with a recorded selection that was judged. unjudged: of which nothing is known on any path.
     """
 
     rows: int = 0

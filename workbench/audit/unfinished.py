@@ -6,11 +6,12 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.audit.plan import loaded
+from workbench.audit.store import PLAN
 from workbench.capture.values import shown
 from workbench.errors import CaptureError
 
-PLAN = "plan.jsonl"
-_HEAD, _DIGEST, _MAGIC = struct.Struct("<4sIQ"), 32, b"WBF1"
+_HEAD, _DIGEST, _MAGIC = struct.Struct("<4sIQ"), 32, b"WBF1"  # as ``journal`` describes; that one mends the file
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,6 @@ def progress_of(work: Path, records: Path) -> Unfinished:
     Raises:
         CaptureError: its plan is damaged or cannot be read.
     """
-    from workbench.audit.plan import loaded
-
     try:
         plan = loaded((work / PLAN).read_text(encoding="ascii"))
         parts = plan.parts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.audit.summary import Summary
+from workbench.audit.summary import UNKNOWN, Summary
 from workbench.audit.tally import Tally
 from workbench.words import listed
 
@@ -37,12 +37,12 @@ def _sentence(found: Summary) -> str:
         files = found.files.files
         return "No row was audited" + (f" in {_files(files)}." if files else ".")
     of = f"{total.rows:,} {_noun(total.rows, 'row')}"
-    if total.unjudged + total.errors >= total.rows:
-        return f"None of {of} was judged."
+    if not total.recorded and not found.routed and not found.unrouted and not found.loses:
+        return f"None of {of} was judged on a path that it reaches or may reach.{_errors(total)}"
     if not found.loses:
-        return f"None of {of} loses winners{_calm(found)}.{_rest(total)}"
+        return f"None of {of} loses winners{_calm(found)}.{_rest(found)}"
     told = f"{total.bad:,} of {of} {_verb(total.bad, 'loses', 'lose')} winners or can: {listed(_parts(found))}."
-    return told + _rest(total)
+    return told + _rest(found)
 
 
 def _parts(found: Summary) -> list[str]:
@@ -64,27 +64,26 @@ def _parts(found: Summary) -> list[str]:
 
 def reach_words(found: Summary) -> str:
     """On which paths rows are judged."""
-    reached, rows = sum(path.reached for path in found.paths), found.total.rows - found.total.errors
-    if reached >= rows:
+    if not found.unrouted:
         return "on the path that they reach"
-    if not reached:
+    if not found.routed:
         return "on some path that they may reach, since their route is not known"
-    return f"on the path that they reach, or may reach where that is not known ({rows - reached:,} rows)"
+    return f"on the path that they reach, or may reach where that is not known ({found.unrouted:,} rows)"
 
 
 def _calm(found: Summary) -> str:
-    total = found.total
-    judged = f", {total.recorded:,} as recorded" if total.recorded else ""
-    return f"{judged}, and none can {reach_words(found)}" if any(found.risks.values()) else judged
+    judged = f", {found.total.recorded:,} as recorded" if found.total.recorded else ""
+    return f"{judged}, and none can {reach_words(found)}" if found.routed or found.unrouted else judged
 
 
-def _rest(total: Tally) -> str:
-    told = ""
-    if total.unjudged:
-        told += f" Of {total.unjudged:,} nothing is known."
-    if total.errors:
-        told += f" {total.errors:,} could not be read or judged."
-    return told
+def _rest(found: Summary) -> str:
+    aside = found.risks[UNKNOWN] - found.total.errors
+    told = f" Of {aside:,} no path that they reach or may reach was judged." if aside else ""
+    return told + _errors(found.total)
+
+
+def _errors(total: Tally) -> str:
+    return f" {total.errors:,} could not be read or judged." if total.errors else ""
 
 
 def fault_words(found: Summary) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workbench.audit.dataset import ABOUT, RECORDS
+from workbench.audit.store import AUDIT, RECORDS
 from workbench.capture.values import brief, shown
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
@@ -141,13 +141,13 @@ def _audits_below(path: Path) -> list[str]:
 
 def is_audit(folders: Sequence[str], files: Sequence[str]) -> bool:
     """Whether a folder that holds these names looks as the output of an audit."""
-    return ABOUT in files and RECORDS in folders
+    return AUDIT in files and RECORDS in folders
 
 
 def audit_stamp(folder: Path) -> tuple[int, int]:
     """What changes whenever an audit's output does: parts and manifest are put in their folders by name."""
     stamps = []
-    for path in (folder, folder / RECORDS, folder / ABOUT):
+    for path in (folder, folder / RECORDS, folder / AUDIT):
         try:
             stamps.append(path.stat().st_mtime_ns)
         except OSError:
