@@ -17,6 +17,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.audit.making import audited
 from tests.diverging import lossy, make_run, other_order
 from tests.ui.conftest import make_capture
 from workbench.capture import Call, Row, Token, write_capture
@@ -44,8 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small capture, rows of 1,048,576 scores, of which ``crowded`` breaks selectors, and below it two
-    runs that part twice."""
+    """A folder with a small capture, rows of 1,048,576 scores, of which ``crowded`` breaks selectors, below it two
+    runs that part twice, and an audit of the former and the latter."""
     folder = tmp_path_factory.mktemp("app") / "dumps"
     folder.mkdir()
     make_capture(folder / "bad-row.safetensors")
@@ -67,6 +68,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, rows in (("a", make_run()), ("b", changed)):
         tokens = [Token(step, 7 + (name == "b" and step == 3)) for step in range(4)]
         write_capture(folder / "runs" / f"{name}.safetensors", rows, tokens=tokens)
+    audited([folder / "bad-row.safetensors", folder / "runs"], folder / "audited")
     return folder
 
 
