@@ -40,20 +40,21 @@ def tables(found: Summary) -> list[Table]:
 def worst_table(found: Summary) -> Table:
     """The worst rows."""
     told = [name for name in ("layer", "step", "rank") if any(line[name] is not None for line in found.worst)]
-    columns: list[tuple[str, Kind]] = [("file", "text"), ("row", "number"), *((name, "number") for name in told)]
-    columns += [("k", "number"), ("length", "number"), ("path", "word"), ("finding", "word"), ("missing", "number")]
+    columns: list[tuple[str, Kind]] = [("file", "text"), ("row", "number")]
+    told += ["k"] if len({line["k"] for line in found.worst}) > 1 else []
+    columns += [*((name, "number") for name in told), ("length", "number"), ("path", "word"), ("finding", "word")]
     rows = [
         (
             line["file"],
             line["row"],
             *(line[name] for name in told),
-            *(line["k"], line["length"], path_text(line), line_state(line), missing_text(line), line["p_clean"]),
+            *(line["length"], path_text(line), line_state(line), missing_text(line), line["p_clean"]),
         )
         for line in found.worst
     ]
     bad = found.total.bad
     title = f"The {len(rows):,} worst of {bad:,} bad rows" if len(rows) < bad else "Bad rows, the worst first"
-    return Table(title, (*columns, ("p_clean", "number")), tuple(rows))
+    return Table(title, (*columns, ("missing", "number"), ("p_clean", "number")), tuple(rows))
 
 
 def path_text(line: Mapping[str, Any]) -> str | None:
@@ -73,7 +74,7 @@ def paths_table(found: Summary) -> Table:
     """Paths that any row reaches, that made a recorded selection, or on which a row is not safe."""
     told = [path for path in found.paths if is_told(path)]
     rest = len(found.paths) - len(told)
-    names = ("rows", "refused", "safe", "at risk", "certain", "reached", "losing of those", "recorded")
+    names = ("rows", "refused", "safe", "at risk", "certain", "reached", "losing", "recorded")
     rows = [
         (
             path.path or UNKNOWN,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from workbench.audit.tables import Cell
 
 MOST = 10_000
-_HEADS = {"losing of those": "losing\nof those"}
 
 Output = Annotated[str, typer.Argument(metavar="OUT", help="The output folder of an audit.")]
 
@@ -157,7 +156,7 @@ def print_summary(found: Summary) -> None:
     say(about_words(found))
     say("")
     for one in tables(found):
-        columns = [Column(_HEADS.get(title, title), kind) for title, kind in one.columns]
+        columns = [Column(title, kind) for title, kind in one.columns]
         table(columns, [[_cell(cell) for cell in row] for row in one.rows], title=one.title)
         if one.more:
             say(one.more)

@@ -47,7 +47,7 @@ def paths_figure(found: Summary) -> go.Figure:
     import plotly.graph_objects as go
 
     paths = paths_shown(found)
-    names = [text(f"▸ {path.path}" if path.reached else path.path or UNKNOWN) for path in paths]
+    names = [text(f"▸ {path.path}" if path.reached else path.path or f"path {UNKNOWN}") for path in paths]
     left = 30 + int(7.2 * max((len(name) for name in names), default=0))
     figure = new_figure(86 + _LANE * max(1, len(paths)), left=left, top=34, bottom=52, right=24)
     split = np.array([path.invalid + path.lossy > 0 for path in paths], dtype=bool)
@@ -72,7 +72,8 @@ def paths_figure(found: Summary) -> go.Figure:
             )
         )
     most = max((max(path.certain + path.at_risk, path.invalid + path.lossy) for path in paths), default=1)
-    figure.update_xaxes(**axis("rows", range=[0, 1.02 * max(1, most)], tickformat=",d", rangemode="tozero"))
+    whole = {"dtick": 1} if most < 8 else {}  # else ticks would be halves
+    figure.update_xaxes(**axis("rows", range=[0, 1.02 * max(1, most)], tickformat=",d", **whole))
     figure.update_yaxes(
         **axis(
             "",
@@ -130,7 +131,7 @@ def grid_figure(found: Summary) -> go.Figure | None:
         [_cell(grid.layers_each, grid.steps_each, *at) for at in zip([layer] * len(steps), steps, *line, strict=True)]
         for layer, *line in zip(layers.tolist(), rows.tolist(), bad.tolist(), strict=True)
     ]
-    high = min(18.0, max(5.0, 420 / len(layers)))
+    high = min(30.0, max(5.0, 420 / len(layers)))
     figure = new_figure(int(104 + max(60, high * len(layers))), left=64, top=16, bottom=60, right=110)
     scale = [(0.0, _CALM), (1e-6, _PALE), (0.5, palette.CERTAIN), (1.0, palette.CERTAIN_TEXT)]
     figure.add_trace(
