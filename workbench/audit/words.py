@@ -68,7 +68,8 @@ def reach_words(found: Summary) -> str:
         return "on the path that they reach"
     if not found.routed:
         return "on some path that they may reach, since their route is not known"
-    return f"on the path that they reach, or may reach where that is not known ({found.unrouted:,} {_noun(found.unrouted, 'row')})"
+    many = f"{found.unrouted:,} {_noun(found.unrouted, 'row')}"
+    return f"on the path that they reach, or may reach where that is not known ({many})"
 
 
 def _calm(found: Summary) -> str:
