@@ -47,8 +47,9 @@ def test_a_grid_is_the_share_of_bad_rows(tmp_path: Path) -> None:
     assert heat.y.tolist() == [7, 8]
     assert heat.x.tolist() == [0, 1, 2]
     assert np.array_equal(heat.z, [[0, np.nan, 50], [50, np.nan, 0]], equal_nan=True)
-    assert heat.text[1][0] == "layer 8, step 0: 1 of 2 rows bad (50 %)"
-    assert heat.text[0][1] == "layer 7, step 1: no row"
+    assert heat.customdata[1][0].tolist() == [8, 0, 2, 1]
+    assert heat.customdata[0][1].tolist() == [7, 1, 0, 0]
+    assert heat.hovertemplate.startswith("layer %{customdata[0]:d}, step %{customdata[1]:,d}<br>")
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("decoding step", "layer")
 
 
@@ -56,7 +57,8 @@ def test_many_steps_share_cells(tmp_path: Path) -> None:
     figure = grid_figure(summary(tmp_path, *(census("a", at, layer=0, step=at) for at in range(1000))))
     assert figure is not None
     assert figure.layout.xaxis.title.text == "decoding step, 16 to a cell"
-    assert figure.data[0].text[0][1] == "layer 0, steps 16 to 31: 0 of 16 rows bad (0 %)"
+    assert figure.data[0].customdata[0][1].tolist() == [0, 16, 16, 0]
+    assert "16 steps from %{customdata[1]:,d}" in figure.data[0].hovertemplate
     assert not figure.data[0].showscale
 
 
@@ -65,6 +67,12 @@ def test_what_rows_do_not_say_is_not_drawn(tmp_path: Path) -> None:
     assert grid_figure(found) is None
     assert paths_shown(found) == []
     paths_figure(found)  # empty, and no error
+
+
+def test_the_widest_picture_stays_small(tmp_path: Path) -> None:
+    figure = grid_figure(summary(tmp_path, *(census("a", at, layer=at % 96, step=at // 96) for at in range(9216))))
+    assert figure is not None
+    assert len(figure.to_json()) < 500_000
 
 
 def test_names_are_no_markup_and_paths_are_bounded(tmp_path: Path) -> None:

@@ -127,10 +127,6 @@ def grid_figure(found: Summary) -> go.Figure | None:
     most = float(np.nanmax(share)) if bad.any() else 0.0
     layers = grid.first_layer + grid.layers_each * np.arange(rows.shape[0])
     steps = grid.first_step + grid.steps_each * np.arange(rows.shape[1])
-    told = [
-        [_cell(grid.layers_each, grid.steps_each, *at) for at in zip([layer] * len(steps), steps, *line, strict=True)]
-        for layer, *line in zip(layers.tolist(), rows.tolist(), bad.tolist(), strict=True)
-    ]
     high = min(30.0, max(5.0, 420 / len(layers)))
     figure = new_figure(int(104 + max(60, high * len(layers))), left=64, top=16, bottom=60, right=110)
     scale = [(0.0, _CALM), (1e-6, _PALE), (0.5, palette.CERTAIN), (1.0, palette.CERTAIN_TEXT)]
@@ -151,8 +147,9 @@ def grid_figure(found: Summary) -> go.Figure | None:
                 "outlinewidth": 0,
                 "tickfont": {"size": 12},
             },
-            text=told,
-            hovertemplate="%{text}<extra></extra>",
+            customdata=np.stack([*np.broadcast_arrays(layers[:, None], steps[None, :]), rows, bad], axis=-1),
+            hovertemplate=_hover(grid.layers_each, grid.steps_each),
+            hoverongaps=False,
         )
     )
     each = "" if grid.steps_each == 1 else f", {grid.steps_each} to a cell"
@@ -165,15 +162,11 @@ def grid_figure(found: Summary) -> go.Figure | None:
     return figure
 
 
-def _cell(layers_each: int, steps_each: int, layer: int, step: int, rows: int, bad: int) -> str:
-    where = f"{_span('layer', layer, layers_each)}, {_span('step', step, steps_each)}"
-    if not rows:
-        return f"{where}: no row"
-    return f"{where}: {count(bad)} of {plural(rows, 'row')} bad ({share_words(bad, rows)})"
-
-
-def _span(noun: str, first: int, each: int) -> str:
-    return f"{noun} {count(first)}" if each == 1 else f"{noun}s {count(first)} to {count(first + each - 1)}"
+def _hover(layers_each: int, steps_each: int) -> str:
+    """What a hand over a cell reads; plotly fills it in, so that no text travels with each cell."""
+    layer = "layer %{customdata[0]:d}" if layers_each == 1 else f"{layers_each} layers from %{{customdata[0]:,d}}"
+    step = "step %{customdata[1]:,d}" if steps_each == 1 else f"{steps_each} steps from %{{customdata[1]:,d}}"
+    return f"{layer}, {step}<br>%{{customdata[3]:,d}} of %{{customdata[2]:,d}} rows bad (%{{z:.3g}} %)<extra></extra>"
 
 
 def _ticks(firsts: np.ndarray, each: int) -> dict[str, Any]:

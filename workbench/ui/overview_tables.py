@@ -54,7 +54,7 @@ def column_config(table: Table, chips: str = "") -> dict[str, Any]:
         if name == chips:
             config[name] = st.column_config.MultiselectColumn(options=list(MARKED), color=list(MARKED.values()))
         elif whole[name]:
-            config[name] = st.column_config.NumberColumn(format="plain" if name in _NAMES else "localized")
+            config[name] = st.column_config.NumberColumn(format="%d" if name in _NAMES else "localized")
         elif kind == "number":
             config[name] = st.column_config.TextColumn(alignment="right")
     return config
