@@ -54,10 +54,10 @@ extern "C" __global__ void __launch_bounds__(WORKBENCH_THREADS) workbench_picked
   const long long moved = offsets == nullptr ? 0 : offsets[number];
   for (int slot = threadIdx.x; slot < k; slot += THREADS) {
     const long long position = own[slot] < 0 ? own[slot] : own[slot] - moved;
-    if (position < -1 || position >= row.length) shared.bad = 1;
+    if (position < -1 || position >= row.length) raise(&shared.bad);
     if (position < 0 || position >= row.length) continue;
     const float score = row.scores[position];
-    if (!(fabsf(score) <= 3.402823466e38f)) shared.bad = 1;
+    if (!(fabsf(score) <= 3.402823466e38f)) raise(&shared.bad);
     if (score == score) atomicMin(&shared.least, ordered_key(score));
     if (slot < wanted) atomicAdd(&shared.inside, 1);
     if (is_new(shared.seen, static_cast<int>(position))) atomicAdd(&shared.unique, 1);
