@@ -21,7 +21,7 @@ WIDTH, K = 65536, 2048
 SOUND = "  Group group(call, block);\n"
 BROKEN = {
     "waits for a block that never comes": "  if (group.rank == 1) return;\n",
-    "reaches outside": "  if (group.rank == 1 && threadIdx.x == 0) call.output[1LL << 40] = 0;\n",
+    "reaches outside": "  if (group.rank == 1 && threadIdx.x == 0) call.emission.output[1LL << 40] = 0;\n",
 }
 
 
