@@ -17,7 +17,8 @@ from workbench.analysis.verdict import judge
 from workbench.capture.row import Call, Row
 from workbench.engines.base import Task
 from workbench.engines.cuda.engine import CudaEngine
-from workbench.engines.cuda.launch import Launched, launch
+from workbench.engines.cuda.launch import launch
+from workbench.engines.cuda.launched import Launched
 from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
 from workbench.paths.arrival import Arrival

@@ -17,7 +17,8 @@ from workbench.engines.cuda import support
 from workbench.engines.cuda.compile import build
 from workbench.engines.cuda.device import limits_of
 from workbench.engines.cuda.engine import CudaEngine
-from workbench.engines.cuda.launch import Launched, launch
+from workbench.engines.cuda.launch import launch
+from workbench.engines.cuda.launched import Launched
 from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
 from workbench.paths.arrival import Arrival

@@ -24,8 +24,8 @@ from workbench.errors import UsageError
 from workbench.record import awaited
 from workbench.record.interfaces import INTERFACES
 from workbench.record.reading import Seen
-from workbench.record.recorder import RecordWarning
 from workbench.record.screening import gates, suspects
+from workbench.record.warned import RecordWarning
 
 H200 = {"release": "vllm==0.26.0", "device": "h200"}
 

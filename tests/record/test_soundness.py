@@ -24,7 +24,7 @@ import workbench as wb
 from tests.record import ops
 from tests.record.ops import bits, matrix, persistent
 from workbench.capture.folders import capture_files
-from workbench.record.recorder import RecordWarning
+from workbench.record.warned import RecordWarning
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from workbench.capture.about import file_info
 from workbench.capture.capture import Capture
-from workbench.capture.foreign import Group, TensorSet, natural, open_groups
+from workbench.capture.foreign import Group, TensorSet, natural
 from workbench.capture.format import CALL_BOUNDS, METADATA_KEY, STRINGS, parse_strings
+from workbench.capture.grouped import open_groups
 from workbench.capture.readers import safetensors_file
 from workbench.capture.readers.conversion import convert
 from workbench.capture.readers.dump import Dump

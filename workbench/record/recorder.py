@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import sys
 import threading
-import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextvars import ContextVar
 from dataclasses import replace
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
@@ -22,6 +18,7 @@ from workbench.capture.row import Call
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 from workbench.record import dispatch, seams
 from workbench.record.awaited import Awaited
+from workbench.record.belonging import Belonging
 from workbench.record.files import FIELDS, Files, Kept
 from workbench.record.interfaces import Interface, matches
 from workbench.record.judging import is_bad
@@ -30,16 +27,12 @@ from workbench.record.reading import Seen
 from workbench.record.screening import suspects
 from workbench.record.surroundings import device_name, rank, release_of
 from workbench.record.taken import Taken, row_of, stored
+from workbench.record.warned import Warnings
 
 _REASONS, _OTHERS = 40, "other reasons"
-_HERE: ContextVar[dict[str, Any]] = ContextVar("workbench_record_here", default={})  # noqa: B039  never written to
 
 
-class RecordWarning(UserWarning):
-    """Recording stopped or saw less than it was asked for; the program goes on."""
-
-
-class Recorder:
+class Recorder(Belonging):
     """What ``wb.record`` returns: a context manager that records while it is entered, in every thread of the process.
 
     Entered again within itself it goes on recording each call once. Several recorders record side by side.
@@ -51,10 +44,8 @@ class Recorder:
     """
 
     def __init__(self, options: Options, *, step: Any = None, layer: Any = None) -> None:
+        super().__init__(step=step, layer=layer)
         self.options, self.folder = options, Path(options.folder).absolute()  # the program may go elsewhere
-        for name, value in (("step", step), ("layer", layer)):
-            if not (value is None or callable(value) or (isinstance(value, int) and not isinstance(value, bool))):
-                raise UsageError(f"{name} is {value!r}; an integer, or a function that gives one, is needed")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as error:
@@ -64,13 +55,12 @@ class Recorder:
         self.seen: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.stopped = ""
-        self._told: dict[str, Any] = {"step": step, "layer": layer}
         self._files = Files(self.folder, options.file_bytes, options.flush, self._late)
         self._awaited = Awaited(self._suspected)
         self._entered = 0
         self._lock = threading.RLock()
         self._ends: list[Any] = []
-        self._warned: set[str] = set()
+        self._warn = Warnings()
         self._calls_seen, self._logged = 0, False
         limits = [most for most in (options.max_rows, options.first) if most is not None]
         self._most_rows = min(limits) if limits else None
@@ -81,26 +71,6 @@ class Recorder:
     def files(self) -> tuple[Path, ...]:
         """The files written so far."""
         return tuple(self._files.written)
-
-    # What the calls belong to.
-
-    def step(self, number: int | None) -> None:
-        """The calls from now on, of every thread, are of this decoding step."""
-        self._told["step"] = number
-
-    def layer(self, number: int | None) -> None:
-        """The calls from now on, of every thread, are of this layer."""
-        self._told["layer"] = number
-
-    @contextlib.contextmanager
-    def at(self, *, step: int | None = None, layer: int | None = None, request: str | None = None) -> Iterator[None]:
-        """The calls of this thread or task within the block are of this step, layer and request."""
-        here = {"step": step, "layer": layer, "request": request}
-        token = _HERE.set({**_HERE.get(), **{name: value for name, value in here.items() if value is not None}})
-        try:
-            yield
-        finally:
-            _HERE.reset(token)
 
     # Beginning and end.
 
@@ -170,7 +140,7 @@ class Recorder:
         self.calls = self.rows = self._bytes = self._calls_seen = 0
         self._logged = False
         self.seen, self.skipped = Counter(), Counter()
-        self._warned = set()
+        self._warn = Warnings()
 
     # What the dispatcher tells.
 
@@ -201,8 +171,7 @@ class Recorder:
             if not rows:
                 return None
         kept = seen.with_inputs_kept()
-        here = {name: value() if callable(value) else value for name, value in self._told.items()}
-        here = {"request": options.request, **here, **_HERE.get()}
+        here = self._here(options.request)
         if rows is None:
             if seen.interface.writes_scores:
                 kept = replace(kept, scores=scores.clone())
@@ -416,15 +385,3 @@ class Recorder:
                 return
             self.stopped = reason
         self._warn(reason)
-
-    def _warn(self, message: str) -> None:
-        """Say something once, as a warning, or on stderr where warnings are errors."""
-        with self._lock:
-            if message in self._warned:
-                return
-            self._warned.add(message)
-        try:
-            warnings.warn(f"workbench: {message}", RecordWarning, stacklevel=2)
-        except RecordWarning:
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                print(f"workbench: {message}", file=sys.stderr, flush=True)

@@ -20,7 +20,8 @@ from workbench.engines.cuda.compile import Built, Facts
 from workbench.engines.cuda.emission import NO_PAGE, Emission, emission_of, turned_back, unreturnable
 from workbench.engines.cuda.engine import CudaEngine
 from workbench.engines.cuda.grid import Grid
-from workbench.engines.cuda.launch import Geometry, Launched, prepare
+from workbench.engines.cuda.launch import prepare
+from workbench.engines.cuda.launched import Geometry, Launched
 from workbench.engines.cuda.sources import report_ints_of
 from workbench.errors import UsageError
 from workbench.paths.arrival import Arrival

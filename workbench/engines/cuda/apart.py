@@ -9,7 +9,7 @@ import torch
 
 from workbench.engines.base import SelectionFaultError, Task
 from workbench.engines.cuda.emission import selection_of
-from workbench.engines.cuda.launch import reports_of
+from workbench.engines.cuda.launched import reports_of
 from workbench.engines.cuda.sources import kernel_of, ranks_of
 from workbench.engines.worker.host import LOAD_S, Outcome, Worker, patience
 from workbench.engines.worker.parcels import parcel_of
