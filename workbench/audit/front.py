@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from workbench.audit.executors.base import Executor
+from workbench.arguments import checked
+from workbench.audit.executors.base import Executor
 
-Given = str | os.PathLike[str]
+Given = str | bytes | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class Audited:
     appeared: tuple[str, ...] = ()
 
 
+@checked
 def audit(
     what: Given | Sequence[Given],
     out: Given,

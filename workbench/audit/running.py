@@ -28,7 +28,7 @@ Told = Callable[[Progress], None]
 
 def run_audit(
     what: object,
-    out: str | os.PathLike[str],
+    out: str | bytes | os.PathLike[str],
     asked: Mapping[str, Any],
     *,
     executor: str | Executor,

@@ -68,7 +68,7 @@ class Store:
         UsageError: another audit is at work there, was begun with other parameters, or the folder holds other things.
     """
 
-    def __init__(self, out: str | os.PathLike[str], asked: Asked) -> None:
+    def __init__(self, out: str | bytes | os.PathLike[str], asked: Asked) -> None:
         self.name, self.folder = shown(out), Path(path_text(out))
         self._asked = asked
         self._versions = _versions()

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from workbench.engines.worker.tasks import Raised, Task
 from workbench.errors import UsageError
 
-__all__ = [
-    "AHEAD",
-    "ATTEMPTS",
-    "OPENINGS",
-    "Executor",
-    "Lost",
-    "Task",
-    "TaskError",
-    "ended_early",
-    "failure",
-    "lost",
-    "unopened",
-]
+if TYPE_CHECKING:  # else torch comes with it, and with ``import workbench``
+    from workbench.engines.worker.tasks import Raised, Task
 
 U = TypeVar("U")
 R = TypeVar("R")

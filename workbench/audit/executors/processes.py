@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, Task, ended_early, failure, lost, unopened
+from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, ended_early, failure, lost, unopened
 from workbench.engines.worker.host import LOAD_S, Worker
-from workbench.engines.worker.tasks import Raised, as_tensor, in_bytes
+from workbench.engines.worker.tasks import Raised, Task, as_tensor, in_bytes
 from workbench.engines.worker.wire import Parcel, pack
 
 U = TypeVar("U")

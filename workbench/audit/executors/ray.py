@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from workbench.audit.executors.actor import Actor, differences, ending, versions
-from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, Task, ended_early, failure, lost, unopened
+from workbench.audit.executors.base import AHEAD, ATTEMPTS, OPENINGS, Lost, ended_early, failure, lost, unopened
 from workbench.audit.executors.cluster import Connection
-from workbench.engines.worker.tasks import Raised
+from workbench.engines.worker.tasks import Raised, Task
 from workbench.errors import UsageError
 
 U = TypeVar("U")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from workbench.audit.executors.base import Lost, Task, failure
-from workbench.engines.worker.tasks import raised
+from workbench.audit.executors.base import Lost, failure
+from workbench.engines.worker.tasks import Task, raised
 
 U = TypeVar("U")
 R = TypeVar("R")
