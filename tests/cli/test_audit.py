@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from typer.testing import Result
 
 from tests.audit.making import content, dump
@@ -20,6 +21,7 @@ from tests.audit.making import content, dump
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
 HERE = ("--executor", "serial")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -34,8 +36,11 @@ def healthy(captures: Path, tmp_path: Path) -> Path:
 def test_exit_code_is_0_where_nothing_is_lost(cli: Cli, healthy: Path, tmp_path: Path) -> None:
     result = cli("audit", healthy, "-o", tmp_path / "out", *HERE)
     assert result.exit_code == 0, result.stderr
-    assert "2 rows in 1 file" in result.stdout
-    assert "no row tells of a loss" in result.stdout
+    said = " ".join(result.stdout.split())
+    assert said.startswith("None of 2 rows loses winners")
+    assert "2 rows, 1 call and 1 file of" in said
+    assert "worst" not in said
+    assert f"workbench audit report {tmp_path / 'out'} shows more" in said
 
 
 def test_exit_code_is_1_where_a_row_may_lose(cli: Cli, captures: Path, tmp_path: Path) -> None:
@@ -43,7 +48,45 @@ def test_exit_code_is_1_where_a_row_may_lose(cli: Cli, captures: Path, tmp_path:
         "audit", captures / "broken.safetensors", captures / "healthy.safetensors", "-o", tmp_path / "o", *HERE
     )
     assert result.exit_code == 1
-    assert "1 of the rows tell" in result.stdout
+    assert "1 of 3 rows loses winners or can: 1 " in result.stdout
+    assert "Bad rows, the worst first" in result.stdout
+
+
+ROUTED = ("--op", "vllm.persistent_topk", "--release", "vllm==0.26.0", "--device", "h200")
+
+
+def test_the_end_is_the_beginning_of_the_report(cli: Cli, tmp_path: Path) -> None:
+    """The same sentence, the same worst rows, and of the paths those that have bad rows."""
+    out = tmp_path / "out"
+    audited = cli("audit", ROOT / "captures", "-o", out, *HERE, *ROUTED).stdout
+    reported = cli("audit", "report", out, "--top", 5).stdout
+    end, rest = audited.split("By path\n")
+    assert reported.startswith(end)
+    assert "The 5 worst of " in end
+    losing = [line for line in reported.split("By path\n")[1].split("\n\n")[0].splitlines()[2:] if " 82 " in line]
+    names = [line.split()[0] for line in rest.split("\n\n")[0].splitlines()[2:]]
+    assert names == [line.split()[0] for line in losing][: len(names)] == ["vllm.histogram_2048"]
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        ((), "with --op, --release and --device, which stand over"),
+        (("--op", "vllm.persistent_topk"), "with --release and --device, which stand over"),
+        (ROUTED, None),
+    ],
+)
+def test_where_the_route_is_not_known_a_cure_is_told(
+    cli: Cli, tmp_path: Path, given: tuple[str, ...], cure: str | None
+) -> None:
+    capture = ROOT / "captures/public-vllm-v100.safetensors"
+    if cure is not None:  # a dump says nothing of its call
+        capture = tmp_path / "dump.safetensors"
+        save_file({"scores": torch.randn(2, 5000, generator=torch.Generator().manual_seed(0))}, capture)
+        given = (*given, "--k", "512", "--scores", "scores")
+    said = " ".join(cli("audit", capture, "-o", tmp_path / "out", *HERE, *given).stdout.split())
+    assert ("on some path that they may reach, since their route is not known" in said) == (cure is not None)
+    assert (f"is not known: audit into another folder {cure}" in said) == (cure is not None)
 
 
 def test_a_broken_file_is_told_by_exit_code_2_and_ends_nothing(cli_json: CliJson, cli: Cli, healthy: Path) -> None:
@@ -62,6 +105,7 @@ def test_json_is_what_python_returns(cli_json: CliJson, captures: Path, tmp_path
     assert document["command"] == "audit"
     assert document["audited"]["found_rows"] == 1
     assert document["audited"]["resumed"] is False
+    assert document["sentence"].startswith("1 of ")
 
 
 def test_files_that_appeared_are_told(cli: Cli, healthy: Path, tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ class PathTally:
         """For sorting, the gravest first."""
         return (self.invalid, self.harmful, self.lossy, self.losing, self.certain, self.at_risk, self.reached)
 
+    @property
+    def is_found(self) -> bool:
+        """Whether rows are bad for what the path did to them, or can do to those that reach it or may."""
+        return bool(self.invalid or self.harmful or self.lossy or self.losing)
+
 
 @dataclass(frozen=True)
 class Group:

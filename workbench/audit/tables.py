@@ -37,6 +37,11 @@ def tables(found: Summary) -> list[Table]:
     return [one for one in every if one.rows]
 
 
+def found_tables(found: Summary) -> list[Table]:
+    """The few lines that a glance needs: the worst rows, and the paths that have bad ones."""
+    return [one for one in (worst_table(found), found_paths_table(found)) if one.rows]
+
+
 def worst_table(found: Summary) -> Table:
     """The worst rows."""
     told = [name for name in ("layer", "step", "rank") if any(line[name] is not None for line in found.worst)]
@@ -74,6 +79,16 @@ def paths_table(found: Summary) -> Table:
     """Paths that any row reaches, that made a recorded selection, or on which a row is not safe."""
     told = [path for path in found.paths if is_told(path)]
     rest = len(found.paths) - len(told)
+    more = f"{rest} more {'path is' if rest == 1 else 'paths are'} safe on every row that they take, or take none"
+    return _paths_table(told, more if rest else "")
+
+
+def found_paths_table(found: Summary) -> Table:
+    """Paths that have bad rows."""
+    return _paths_table([path for path in found.paths if path.is_found], "")
+
+
+def _paths_table(told: Sequence[PathTally], more: str) -> Table:
     names = ("rows", "refused", "safe", "at risk", "certain", "reached", "losing", "recorded")
     rows = [
         (
@@ -83,9 +98,8 @@ def paths_table(found: Summary) -> Table:
         )
         for path in told
     ]
-    more = f"{rest} more {'path is' if rest == 1 else 'paths are'} safe on every row that they take, or take none"
     columns = _numbers("path", "word", *names, "lossy", "invalid", "harmful")
-    return _without_zeros("By path", columns, rows, more if rest else "", ("harmful", "invalid"))
+    return _without_zeros("By path", columns, rows, more, ("harmful", "invalid"))
 
 
 def is_told(path: PathTally) -> bool:

@@ -72,6 +72,18 @@ def reach_words(found: Summary) -> str:
     return f"on the path that they reach, or may reach where that is not known ({many})"
 
 
+def route_cure(found: Summary) -> str:
+    """What makes the route of rows known, where it is not and can be said; else empty."""
+    options = [f"--{name}" for name in ("op", "release", "device") if found.about["asked"].get(name) is None]
+    if not found.unrouted or not options:
+        return ""
+    rows = f"{found.unrouted:,} {_noun(found.unrouted, 'row')}"
+    return (
+        f"Which path the op sends {rows} to is not known: audit into another folder with {listed(options)}, "
+        "which stand over what the captures say."
+    )
+
+
 def _calm(found: Summary) -> str:
     judged = f", {found.total.recorded:,} as recorded" if found.total.recorded else ""
     return f"{judged}, and none can {reach_words(found)}" if found.routed or found.unrouted else judged

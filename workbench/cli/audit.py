@@ -5,25 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from workbench.cli.audit_compare import compare
-from workbench.cli.audit_report import report
+from workbench.cli.audit_report import print_tables, report, summary_of
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, NOTHING_JUDGED, complain, printable
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT32, Json, Naming, integer, spread
-from workbench.cli.tables import console, counted, say
+from workbench.cli.tables import console, counted, lines, say
 from workbench.words import few
 
 if TYPE_CHECKING:
     from workbench.audit.front import Audited, Progress
+    from workbench.audit.summary import Summary
 
 CALL = "The calls (these stand over what captures say)"
 HOW = "How the work is done (the dataset is the same)"
 MOST_WORKERS = 4096
+TOP = 5  # worst rows that are shown
 
 
 def audit(
@@ -74,7 +77,9 @@ def audit(
     workbench audit dumps/ -o audited --op vllm.persistent_topk --release vllm==0.26.0 --device h200
     workbench audit rank0/ rank1/ -o audited --executor processes --workers 8 --max-memory 16GiB
     """
+    from workbench.audit.dataset import Dataset
     from workbench.audit.front import audit as run_audit
+    from workbench.audit.words import audit_sentence
 
     with _shown(out) as shown:
         found = run_audit(
@@ -98,21 +103,24 @@ def audit(
             f"{counted(len(found.appeared), 'file')} appeared since the audit was planned ({few(found.appeared)}); "
             "audit them into another folder"
         )
+    summary = summary_of(Dataset(out), TOP)
     if json:
-        print_json({"command": "audit", "sentence": sentence(found), "audited": found})
+        print_json({"command": "audit", "sentence": audit_sentence(summary), "audited": found})
     else:
-        say(sentence(found), "bold")
-        say(f"The records are in {found.out}/records, a line for each file in {found.out}/manifest.jsonl")
+        _print_found(summary)
     return _code(found)
 
 
-def sentence(found: Audited) -> str:
-    """What an audit found, in numbers."""
-    parts = [f"{counted(found.rows, 'row')} in {counted(found.files, 'file')}", f"{found.lines} lines"]
-    if found.failed_files:
-        parts.append(f"{counted(found.failed_files, 'file')} could not be read to the end")
-    said = f"{found.found_rows} of the rows tell of a loss or a risk" if found.found_rows else "no row tells of a loss"
-    return f"{', '.join(parts)}: {said}."
+def _print_found(found: Summary) -> None:
+    """The sentence, what makes a route known, the worst rows and the paths that have some, and where more is."""
+    from workbench.audit.tables import found_tables
+    from workbench.audit.words import about_words, audit_sentence, route_cure
+
+    say(audit_sentence(found), "bold")
+    lines(filter(None, (route_cure(found), about_words(found))), indent="")
+    say("")
+    print_tables(found_tables(found))
+    say(f"The records are in {found.name}/records; workbench audit report {quote(found.name)} shows more")
 
 
 def _code(found: Audited) -> int:

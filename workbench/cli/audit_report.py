@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from workbench.audit.dataset import Dataset
     from workbench.audit.summary import Summary
-    from workbench.audit.tables import Cell
+    from workbench.audit.tables import Cell, Table
 
 MOST = 10_000
 
@@ -52,7 +52,6 @@ def report(
     workbench audit report audited/ --html audited.html --csv worst.csv
     """
     from workbench.audit.dataset import Dataset
-    from workbench.audit.summary import summarize
     from workbench.audit.words import audit_sentence
 
     if every and csv is None:
@@ -61,8 +60,7 @@ def report(
     if None not in targets and targets[0] == targets[1]:
         raise UsageError("--html and --csv name one file; name two")
     dataset = Dataset(folder)
-    with progress("record files", len(dataset.records)) as done:
-        found = summarize(dataset, worst=top, groups=top, progress=done)
+    found = summary_of(dataset, top)
     written = []
     if html is not None:
         from workbench.figures.audit_page import audit_page
@@ -79,6 +77,14 @@ def report(
         print_summary(found)
         lines(written, indent="")
     return _code(found)
+
+
+def summary_of(dataset: Dataset, top: int) -> Summary:
+    """What an audit found, with so many of the worst rows and groups of a kind; shows how far it has read."""
+    from workbench.audit.summary import summarize
+
+    with progress("record files", len(dataset.records)) as done:
+        return summarize(dataset, worst=top, groups=top, progress=done)
 
 
 def _code(found: Summary) -> int:
@@ -155,7 +161,12 @@ def print_summary(found: Summary) -> None:
     say(audit_sentence(found), "bold")
     say(about_words(found))
     say("")
-    for one in tables(found):
+    print_tables(tables(found))
+
+
+def print_tables(tables: Iterable[Table]) -> None:
+    """Tables, each with what it leaves out."""
+    for one in tables:
         columns = [Column(title, kind) for title, kind in one.columns]
         table(columns, [[_cell(cell) for cell in row] for row in one.rows], title=one.title)
         if one.more:
