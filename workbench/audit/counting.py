@@ -9,28 +9,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.paths.catalog import PATHS
-from workbench.runs.run import SYSTEMS
+from workbench.audit.telling import LOST, RISKY, counting_lines, may_count, telling
+from workbench.audit.work import CENSUS, RECORDED
 
-NEEDED = ("file", "row", "scores", "path", "reached", "verdict", "selection", "risk", "finding", "error")
-_SERVED = [path.name for path in PATHS if path.system in SYSTEMS]
+NEEDED = ("file", "row", "scores", "engine", "path", "reached", "verdict", "selection", "risk", "finding", "error")
 
 
-def telling(table: pa.Table, paths: str = "*") -> pa.BooleanArray:
-    """Which lines tell of a loss, a risk or a harm: bool, a value a line.
+def bad_lines(table: pa.Table, paths: str = "*") -> np.ndarray:
+    """bool [n]: which lines tell of a loss, a risk or a harm, as ``telling`` has it."""
 
-    A recorded selection that is lossy or invalid does. So does a risk that is not ``safe``, or a finding, on the path
-    that the op sends the row to, or on each that it may where that is not known: those of the op, and without an op
-    those that were asked for, or every path of a serving system.
-    """
-    lost = pc.is_in(table["verdict"], value_set=pa.array(["lossy", "invalid"]))
-    risky = pc.or_(
-        pc.is_in(table["risk"], value_set=pa.array(["at risk", "certain"])),
-        pc.is_valid(table["finding"]),
-    )
-    asked = pc.is_in(table["path"], value_set=pa.array(_SERVED if paths == "*" else [path.name for path in PATHS]))
-    counts = pc.fill_null(table["reached"], asked)
-    return pc.or_(lost, pc.and_(risky, counts))
+    def among(name: str, texts: tuple[str, ...]) -> np.ndarray:
+        found: np.ndarray = pc.is_in(table[name], value_set=pa.array(texts)).to_numpy()
+        return found
+
+    path = table["path"].combine_chunks().dictionary_encode()
+    may = may_count(path.dictionary.to_pylist(), paths == "*")[path.indices.fill_null(-1).to_numpy()]
+    known, reached = table["reached"].is_valid().to_numpy(), pc.fill_null(table["reached"], False).to_numpy()
+    counts = counting_lines(among("engine", (CENSUS,)), known, reached, may)
+    finding = table["finding"].is_valid().to_numpy()
+    return telling(among("engine", (RECORDED,)), counts, among("verdict", LOST), among("risk", RISKY), finding).bad
 
 
 @dataclass
@@ -74,12 +71,12 @@ def count(tables: Iterable[pa.Table], paths: str = "*") -> Iterator[Counted]:
         if not table.num_rows:
             continue
         verdict, risk, finding = (pc.is_valid(table[name]) for name in ("verdict", "risk", "finding"))
-        judged, tells = pc.or_(pc.or_(verdict, risk), finding), telling(table, paths)
+        judged, tells = pc.or_(pc.or_(verdict, risk), finding).to_numpy(), bad_lines(table, paths)
         rows, files = _begins(table, ("file", "row")), _begins(table, ("file",))
         ends = np.append(rows[1:], table.num_rows)
         first = table.take(rows)
         selections = table["selection"].take(ends - 1)  # a recorded selection's line is the last of its row
-        any_judged, any_tells = (np.logical_or.reduceat(one.to_numpy(), rows) for one in (judged, tells))
+        any_judged, any_tells = (np.logical_or.reduceat(one, rows) for one in (judged, tells))
         for begin, end in zip(files, np.append(files[1:], table.num_rows), strict=True):
             of = slice(*np.searchsorted(rows, (begin, end)))
             own = first.slice(of.start, of.stop - of.start)

@@ -30,6 +30,6 @@ def findings(dataset: Dataset) -> Iterator[pa.Table]:
             seen = judged(lines, vocabulary)
         except ValueError as error:
             raise dataset.bad(lines.record, str(error)) from None
-        kept = np.flatnonzero(seen.risky | seen.lost | seen.harmful | seen.error)
+        kept = np.flatnonzero(seen.telling.bad | seen.error)
         if len(kept):
             yield lines.table.select(names).take(kept).cast(arrow_schema())

@@ -11,11 +11,47 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 _MAGIC = b"WBF1"
 _HEAD = struct.Struct("<4sIQ")
 _DIGEST = 32
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as its head describes it.
+
+    Attributes:
+        number: of the unit. begin, length: of its payload, in bytes of the file. head, digest: what stands before it.
+    """
+
+    number: int
+    begin: int
+    length: int
+    head: bytes
+    digest: bytes
+
+
+def frames(file: BinaryIO) -> Iterator[Frame]:
+    """The frames that a file has room for, in their order; payloads are neither read nor checked.
+
+    The file may be read and moved in between. It ends where the first frame is cut, or none.
+    """
+    size, end = os.fstat(file.fileno()).st_size, 0
+    while True:
+        file.seek(end)
+        head, digest = file.read(_HEAD.size), file.read(_DIGEST)
+        if len(head) + len(digest) < _HEAD.size + _DIGEST:
+            return
+        magic, number, length = _HEAD.unpack(head)
+        begin = end + _HEAD.size + _DIGEST
+        if magic != _MAGIC or length > size - begin:
+            return
+        yield Frame(number, begin, length, head, digest)
+        end = begin + length
 
 
 class Journal:
@@ -43,19 +79,12 @@ class Journal:
     def _look(self) -> None:
         """Find the whole frames, and cut off what follows them."""
         with self._path.open("r+b") as file:
-            size = os.fstat(file.fileno()).st_size
-            while True:
-                head = file.read(_HEAD.size + _DIGEST)
-                if len(head) < _HEAD.size + _DIGEST:
+            for frame in frames(file):
+                file.seek(frame.begin)
+                if _digest(frame.head, file.read(frame.length)) != frame.digest:
                     break
-                magic, number, length = _HEAD.unpack(head[: _HEAD.size])
-                begin = self._end + len(head)
-                if magic != _MAGIC or length > size - begin:
-                    break
-                if _digest(head[: _HEAD.size], file.read(length)) != head[_HEAD.size :]:
-                    break
-                self._spans[number] = (begin, length)
-                self._end = begin + length
+                self._spans[frame.number] = (frame.begin, frame.length)
+                self._end = frame.begin + frame.length
             file.truncate(self._end)
 
     def add(self, number: int, payload: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args
 
 import numpy as np
@@ -12,9 +13,8 @@ from workbench.analysis.risk import Level
 from workbench.analysis.verdict import Kind
 from workbench.audit.dataset import ENGINES, MOST_ROW, Lines, Words
 from workbench.audit.tally import BIT, Counter, GridCounter, Seen, Tally, tally_rows
+from workbench.audit.telling import LOST, RISKY, Telling, counting_lines, may_count, telling
 from workbench.audit.work import CENSUS, RECORDED
-from workbench.paths.catalog import PATHS
-from workbench.paths.ops import OPS
 
 BY = ("op", "release", "layer", "step", "rank", "file")
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -28,8 +28,7 @@ COLUMNS = (
 FAR = 1 << 53  # layers, steps and ranks lie nearer to 0
 _AT_RISK, _CERTAIN = LEVELS.index("at risk"), LEVELS.index("certain")
 _INVALID, _LOSSY = VERDICTS.index("invalid"), VERDICTS.index("lossy")
-_SYSTEMS = {op.name.split(".", 1)[0] for op in OPS}
-_SERVED = frozenset(path.name for path in PATHS if path.system in _SYSTEMS)
+_LOST, _RISKY = [VERDICTS.index(one) for one in LOST], [LEVELS.index(one) for one in RISKY]
 
 
 class Vocabulary:
@@ -51,8 +50,8 @@ class Vocabulary:
         return self.words[name].texts
 
     def may_count(self) -> np.ndarray:
-        """bool [paths]: which paths count for rows that may take any."""
-        return np.array([*(not self._served or name in _SERVED for name in self["path"]), False])
+        """bool [paths + 1]: which paths count for rows that may take any, the last value being for no path."""
+        return may_count(self["path"], self._served)
 
     def codes(self, lines: Lines, name: str) -> np.ndarray:
         """int64 [n]: a column by its numbers. ValueError: a text that it cannot hold."""
@@ -70,8 +69,7 @@ class Judged:
         path, verdict, risk: int64, numbers of the vocabulary, in the order of ``VERDICTS`` and ``LEVELS``; -1 for none.
         census, recorded: bool, which engine. error, refused, finding: bool, whether there is one.
         reached: bool, that the op sends the row to the path.
-        counts: bool, that what the line says of the path is the row's own: a census of the path that the row reaches,
-            or may reach where that is not known.
+        counts: bool, that what the line says of the path is the row's own, as ``counting_lines`` has it.
     """
 
     path: np.ndarray
@@ -85,23 +83,11 @@ class Judged:
     reached: np.ndarray
     counts: np.ndarray
 
-    @property
-    def risky(self) -> np.ndarray:
-        """bool [n]: a risk that counts and is not ``safe``."""
-        found: np.ndarray = self.counts & (self.risk >= _AT_RISK)
-        return found
-
-    @property
-    def lost(self) -> np.ndarray:
-        """bool [n]: a recorded selection that is lossy or invalid."""
-        found: np.ndarray = self.recorded & np.isin(self.verdict, (_LOSSY, _INVALID))
-        return found
-
-    @property
-    def harmful(self) -> np.ndarray:
-        """bool [n]: a finding that counts."""
-        found: np.ndarray = self.finding & (self.counts | self.recorded)
-        return found
+    @cached_property
+    def telling(self) -> Telling:
+        """What the lines tell of."""
+        lost, risky = np.isin(self.verdict, _LOST), np.isin(self.risk, _RISKY)
+        return telling(self.recorded, self.counts, lost, risky, self.finding)
 
     def row_bits(self, lines: Lines) -> np.ndarray:
         """int64 [rows]: the flags of each row, as in ``tally.BIT``; of ``certain`` and ``at_risk`` the graver."""
@@ -112,7 +98,7 @@ class Judged:
             "lossy": self.recorded & (self.verdict == _LOSSY),
             "certain": self.counts & (self.risk == _CERTAIN),
             "at_risk": self.counts & (self.risk == _AT_RISK),
-            "harmful": self.harmful,
+            "harmful": self.telling.harmful,
             "errors": self.error,
             "recorded": judged,
             "unjudged": told,  # turned round below: of a row, not of a line
@@ -140,7 +126,7 @@ def judged(lines: Lines, vocabulary: Vocabulary) -> Judged:
         if (lines.numbers(name) < 0).any():
             raise ValueError(f"a line has the count {name} {lines.numbers(name).min()}")
     _check_paths(lines, path, census)
-    counts = census & (reached | (~lines.known("reached") & vocabulary.may_count()[path]))
+    counts = counting_lines(census, lines.known("reached"), reached, vocabulary.may_count()[path])
     return Judged(
         *(path, verdict, risk, census, recorded, error),
         *(lines.known("refused"), lines.known("finding"), reached & census, counts),
@@ -205,7 +191,7 @@ class Summing:
         self.routed += int(np.logical_or.reduceat(told & seen.reached, lines.starts).sum())
         self.unrouted += int(np.logical_or.reduceat(told & ~seen.reached, lines.starts).sum())
         names = self.vocabulary["file"]
-        self.worst.add(lines, np.flatnonzero(seen.risky | seen.lost | seen.harmful), _damage(lines, seen), files, names)
+        self.worst.add(lines, np.flatnonzero(seen.telling.bad), _damage(lines, seen), files, names)
         self.errors.add(lines, np.flatnonzero(seen.error), (), files, names)
 
     def _meet(self, lines: Lines, files: np.ndarray) -> None:
@@ -251,8 +237,8 @@ class Summing:
             *(seen.census & ~seen.refused & (seen.risk == at) for at in range(len(LEVELS))),
             seen.census & ~seen.refused & (seen.risk < 0),
             seen.reached,
-            seen.risky,
-            seen.harmful & seen.census,
+            seen.telling.risky,
+            seen.telling.harmful & seen.census,
             seen.recorded & (seen.verdict >= 0),
             seen.recorded & (seen.verdict == _LOSSY),
             seen.recorded & (seen.verdict == _INVALID),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import struct
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.audit.journal import frames
 from workbench.audit.plan import loaded
 from workbench.audit.store import PLAN
 from workbench.capture.values import shown
 from workbench.errors import CaptureError
-
-_HEAD, _DIGEST, _MAGIC = struct.Struct("<4sIQ"), 32, b"WBF1"  # as ``journal`` describes; that one mends the file
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,9 @@ def progress_of(work: Path, records: Path) -> Unfinished:
     return Unfinished(len(plan.files), plan.units, plan.units - done)
 
 
-def _units_in(frames: Path) -> set[int]:
+def _units_in(path: Path) -> set[int]:
     """The units of which a file of frames seems to hold all."""
     found: set[int] = set()
-    try:
-        with frames.open("rb") as file:
-            size = frames.stat().st_size
-            while len(head := file.read(_HEAD.size + _DIGEST)) == _HEAD.size + _DIGEST:
-                magic, number, length = _HEAD.unpack(head[: _HEAD.size])
-                if magic != _MAGIC or length > size - file.tell():
-                    break
-                found.add(number)
-                file.seek(length, 1)
-    except OSError:  # not begun, or finished meanwhile
-        pass
+    with contextlib.suppress(OSError), path.open("rb") as file:  # not begun, or finished meanwhile
+        found.update(frame.number for frame in frames(file))
     return found
