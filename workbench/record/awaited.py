@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -102,7 +102,8 @@ class Awaited:
         except torch.OutOfMemoryError:
             screened = queued(False)
         if screened.kept is not None:  # the caller's tensors are the caller's again
-            taken = replace(taken, seen=replace(seen, scores=screened.kept, result=None))
+            seen = seen.but(scores=screened.kept, result=None)
+            taken = Taken(seen, taken.number, taken.here, taken.rows, taken.scores)
         return _Waiting(taken, out, screened, size)
 
     def settle(self, *, wait: bool = False, most: int | None = None) -> None:

@@ -17,7 +17,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -68,14 +68,21 @@ _listeners: tuple[Listener, ...] = ()
 _kernels: dict[str, Any] = {}
 
 
-@contextlib.contextmanager
-def unrecorded() -> Iterator[None]:
+class unrecorded:  # noqa: N801  used as a function; a class, since every call of the program's enters it
     """What this thread calls meanwhile is no call of the program's, and no mode of the program's changes it."""
-    _thread.inside += 1
-    try:
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            yield
-    finally:
+
+    __slots__ = ("_grad", "_modes")
+
+    def __enter__(self) -> None:
+        _thread.inside += 1
+        self._modes: Any = torch._C.DisableTorchFunction()
+        self._modes.__enter__()
+        self._grad = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+
+    def __exit__(self, *error: object) -> None:
+        torch._C._set_grad_enabled(self._grad)
+        self._modes.__exit__(*error)
         _thread.inside -= 1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -66,8 +66,14 @@ class Seen:
     def with_inputs_kept(self) -> Seen:
         """The same with the small inputs copied, so that they stay what they were before the call."""
         names = ("lengths", "starts", "bounds", "row_tables", "offsets", "tail")
-        kept = {name: getattr(self, name) for name in names}
-        return replace(self, **{name: value.clone() for name, value in kept.items() if value is not None})
+        kept = {name: value.clone() for name in names if (value := getattr(self, name)) is not None}
+        return self.but(**kept)
+
+    def but(self, **changes: Any) -> Seen:
+        """The same with other fields: what ``dataclasses.replace`` makes, which takes ten times as long."""
+        made = object.__new__(Seen)
+        made.__dict__.update(self.__dict__, **changes)
+        return made
 
     def selected(self, returned: Any) -> torch.Tensor | None:
         """What came back, int [rows, columns], on the scores' device; ``None`` if it is not of that shape."""
@@ -79,7 +85,8 @@ class Seen:
             out = out.reshape(self.rows, self.k)
         if out is None or out.dim() != 2 or out.shape[0] < self.rows or out.shape[1] < self.columns:
             return None
-        out = out[: self.rows, : self.columns]
+        if out.shape != (self.rows, self.columns):
+            out = out[: self.rows, : self.columns]
         return out if self.fill == EMPTY else torch.where(out == self.fill, EMPTY, out)
 
     @property
@@ -105,7 +112,6 @@ def read(interface: Interface, given: Mapping[str, Any]) -> Seen:
         raise UnreadError(f"scores that are traced and hold no values ({type(scores).__name__})")
     if scores.dtype not in SCORE_DTYPES:
         raise UnreadError(f"scores of {str(scores.dtype)[6:]}")
-    scores = scores.detach()
     return _plain(interface, scores, given) if interface.op == TOPK else _selector(interface, scores, given)
 
 
@@ -221,6 +227,8 @@ def _lengths(
 
 
 def _pick(given: Mapping[str, Any], names: str) -> Any:
+    if not names or names in given:
+        return given[names] if names else None
     return next((given[name] for name in names.split("|") if name in given), None)
 
 

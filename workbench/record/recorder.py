@@ -6,12 +6,10 @@ import atexit
 import contextlib
 import threading
 from collections import Counter
-from dataclasses import replace
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from workbench.capture.row import Call
@@ -24,6 +22,7 @@ from workbench.record.interfaces import Interface, matches
 from workbench.record.judging import is_bad
 from workbench.record.options import Options
 from workbench.record.reading import Seen
+from workbench.record.sampling import draw
 from workbench.record.screening import suspects
 from workbench.record.surroundings import device_name, rank, release_of
 from workbench.record.taken import Taken, row_of, stored
@@ -174,7 +173,7 @@ class Recorder(Belonging):
         here = self._here(options.request)
         if rows is None:
             if seen.interface.writes_scores:
-                kept = replace(kept, scores=scores.clone())
+                kept = kept.but(scores=scores.clone())
             return Taken(kept, number, here, None)
         whole = scores.cpu() if len(rows) == seen.rows else scores[torch.tensor(rows, device=scores.device)].cpu()
         if whole.data_ptr() == scores.data_ptr():
@@ -245,8 +244,8 @@ class Recorder(Belonging):
         if options.first is not None:
             return list(range(min(seen.rows, max(0, options.first - self.rows))))
         if options.sample is not None:
-            drawn = np.random.default_rng([options.seed, (options.rank or rank() or 0), number]).random(seen.rows)
-            return [int(row) for row in np.flatnonzero(drawn < options.sample)]
+            drawn = draw((options.seed, options.rank or rank() or 0, number), seen.rows)
+            return (drawn < options.sample).nonzero()[0].tolist()
         return list(range(seen.rows)) if options.rows == "all" else None
 
     def _room(self, seen: Seen) -> int:

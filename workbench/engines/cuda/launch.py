@@ -221,7 +221,7 @@ class _Stream:
 
 def current_stream(cupy: Any, device: int) -> Any:
     """Torch's current stream of a device, for CuPy."""
-    handle = torch.cuda.current_stream(device).cuda_stream
+    handle = torch._C._cuda_getCurrentRawStream(device)
     if handle == 0:
         return cupy.cuda.Stream.null
     if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14, which gives up the class of before

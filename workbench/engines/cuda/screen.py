@@ -5,6 +5,7 @@ What makes a row suspect is ``workbench.record.screening``'s to say; these are t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,11 +22,15 @@ from workbench.errors import UsageError
 MOST_K = SEEN_SLOTS // 2
 # Bits of a buffer's coarse key, population that fits, whether ranks share it, and lengths of its rows: above, up to.
 Gate = tuple[int, int, bool, int, int]
+# Page-locked int32, at least as many as rows, and the event after which flags are there; torch gives it no type.
+Told = tuple[torch.Tensor, Any]
+# Those of screenings that were read, by device and size, for others: making them takes longer than launching.
+_spare: defaultdict[tuple[int, int], list[Told]] = defaultdict(list)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Screened:
-    """A screening that was queued.
+    """A screening that was queued; one thread at a time asks what it found.
 
     Attributes:
         kept: float32 [rows, width] on the device, of which suspect rows hold what they held then; ``None`` where the
@@ -33,17 +38,23 @@ class Screened:
     """
 
     kept: torch.Tensor | None
-    _flags: torch.Tensor  # int32 [rows] in page-locked memory
-    _event: Any  # torch gives events no types
+    _device: int
+    _rows: int
+    _told: Told
+    _found: list[int] | None = None
 
     def is_done(self) -> bool:
         """Whether ``rows`` need not wait."""
-        return bool(self._event.query())
+        return self._found is not None or bool(self._told[1].query())
 
     def rows(self) -> list[int]:
         """The suspect rows; waits for the device to have been there, and for nothing that was queued later."""
-        self._event.synchronize()
-        return self._flags.nonzero().flatten().tolist()
+        if self._found is None:
+            flags, event = self._told
+            event.synchronize()
+            self._found = flags.numpy()[: self._rows].nonzero()[0].tolist()
+            _spare[self._device, flags.numel()].append(self._told)
+        return self._found
 
 
 @cache
@@ -80,30 +91,40 @@ def screen_rows(
     if offsets is not None:
         check_tensor("offsets", offsets, torch.int32, (rows,), scores.device, whole=True)
     refuse(list(lacks(device)))
-    if k > MOST_K or any(one[0] not in WIDTHS for one in gates):
+    gates = tuple(gates)
+    if k > MOST_K or not _are_known(gates):
         raise UsageError(f"k is {k}, at most {MOST_K} is screened; coarse keys have {', '.join(map(str, WIDTHS))} bits")
     parts = parts_of(rows, width, limits_of(device).sms)
     new: Callable[..., torch.Tensor] = scores.new_empty
-    cells = new((rows if parts > 1 else 0, CENSUS_CELLS), dtype=torch.int32)
+    cells = new((rows, CENSUS_CELLS), dtype=torch.int32) if parts > 1 else None
     picked, flags = new((rows, PICKED_INTS), dtype=torch.int32), new(rows, dtype=torch.int32)
     kept = new((rows, width)) if keep else None
     batch = (scores, scores.stride(0), width, lengths, starts)
     if rows:
         clear = CENSUS_CELLS if parts > 1 else 0
         run_support("picked.cu", (rows,), (*batch, selected, offsets, k, clear, cells, picked), device, longs=(1,))
-        given = (*batch, k, parts, cells, picked, _on_device(tuple(gates), device), len(gates), flags, kept)
+        given = (*batch, k, parts, cells, picked, _on_device(gates, device), len(gates), flags, kept)
         run_support("screen.cu", (rows * parts,), given, device, longs=(1,))
-    return Screened(kept, *_on_its_way(flags))
+    return Screened(kept, device, rows, _on_its_way(flags))
 
 
-def _on_its_way(flags: torch.Tensor) -> tuple[torch.Tensor, Any]:
-    """Memory of the host that the flags are copied to, and the event after which they are there."""
-    told = torch.empty(flags.shape, dtype=flags.dtype, device="cpu", pin_memory=True)
-    event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    with torch.cuda.device(flags.device):
-        told.copy_(flags, non_blocking=True)
-        event.record()
+def _on_its_way(flags: torch.Tensor) -> Told:
+    """The flags copied to the host, on torch's current stream of their device, whichever device is current."""
+    rows = flags.numel()
+    size = 1 << rows.bit_length()  # few sizes, so that spare ones are few
+    try:
+        told, event = _spare[flags.device.index, size].pop()
+    except IndexError:
+        told = torch.empty(size, dtype=flags.dtype, device="cpu", pin_memory=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    told[:rows].copy_(flags, non_blocking=True)
+    event.record(torch.cuda.current_stream(flags.device))
     return told, event
+
+
+@cache
+def _are_known(gates: tuple[Gate, ...]) -> bool:
+    return all(one[0] in WIDTHS for one in gates)
 
 
 @cache

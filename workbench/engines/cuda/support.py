@@ -147,8 +147,9 @@ def run_support(
     Raises:
         UsageError: the kernel does not compile, or no compiler is installed.
     """
-    threads = {**SUPPORT[source], **(options or {})}["THREADS"]
-    kernel, built = _loaded(source, device, tuple(sorted((options or {}).items())))
+    chosen = options or {}
+    threads = chosen.get("THREADS", SUPPORT[source]["THREADS"])
+    kernel, built = _loaded(source, device, tuple(sorted(chosen.items())))
     cupy = load_cupy()
     arguments: list[Any] = []
     for at, one in enumerate(given):
@@ -180,11 +181,11 @@ def check_tensor(
     whole: bool = False,
 ) -> None:
     """UsageError if a tensor is no such thing; rows may lie apart unless it must be ``whole``."""
-    sizes = ", ".join("n" if one is None else str(one) for one in shape)
     fits = tensor.dim() == len(shape) and all(
         one in (None, size) for one, size in zip(shape, tensor.shape, strict=False)
     )
     if tensor.dtype != dtype or not fits or not tensor.is_cuda or (device is not None and tensor.device != device):
+        sizes = ", ".join("n" if one is None else str(one) for one in shape)
         where = "a CUDA device" if device is None else str(device)
         raise UsageError(f"{name} must be {str(dtype).removeprefix('torch.')} [{sizes}] on {where}")
     if tensor.numel() and not (tensor.is_contiguous() if whole or tensor.dim() == 1 else tensor.stride(1) == 1):
