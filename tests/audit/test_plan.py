@@ -15,6 +15,7 @@ from tests.audit.making import dump, rows
 from workbench.audit.asked import Asked, located
 from workbench.audit.plan import AuditPlan, dumped, loaded, make_plan
 from workbench.capture import Call, Row, write_capture
+from workbench.capture.values import shown
 from workbench.errors import UsageError
 
 
@@ -82,6 +83,16 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
         "z.safetensors",
     ]
     assert [bool(file.error) for file in plan.files] == [True, False, False, False]
+
+
+def test_a_link_into_itself_loses_no_more_than_itself(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "dump", 1)
+    for name in ("loop", "loop.safetensors", "loop.npz"):
+        (folder / "rank0" / name).symlink_to(name)
+    errors = {file.file: file.error for file in planned(folder).files}
+    assert errors.pop("rank0/step0.safetensors") == ""
+    assert sorted(errors) == ["rank0/loop", "rank0/loop.npz", "rank0/loop.safetensors"]
+    assert all("symbolic links" in error for error in errors.values())
 
 
 def test_broken_files_and_folders_are_in_the_plan_with_their_error(tmp_path: Path) -> None:
@@ -208,3 +219,29 @@ def test_names_that_are_no_utf8_are_kept(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     assert plan.rows == 1
     assert loaded(dumped(plan)) == plan
+
+
+def test_names_that_are_printed_alike_are_told_apart(tmp_path: Path) -> None:
+    whole = dump(tmp_path / "one", 1) / "rank0" / "step0.safetensors"
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    for name in (b"a\\xff.safetensors", b"a\xff.safetensors"):
+        Path(os.fsdecode(os.path.join(os.fsencode(folder), name))).write_bytes(whole.read_bytes())  # noqa: PTH118
+    plan = planned(folder)
+    assert [bool(file.error) for file in plan.files] == [False, True]
+    assert plan.rows == 3
+    assert len({shown(file.file) for file in plan.files}) == 2
+    assert "printed as that of another file" in plan.files[1].error
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "edited", "nested"])
+def test_a_plan_that_is_not_whole_is_none(tmp_path: Path, damage: str) -> None:
+    text = dumped(planned(dump(tmp_path / "dump")))
+    made = {
+        "cut": "".join(text.splitlines(keepends=True)[:2]),
+        "emptied": "",
+        "edited": text.replace('"rows": 3', '"rows": 4', 1),
+        "nested": "[" * 100_000,
+    }
+    with pytest.raises(ValueError, match="damaged"):
+        loaded(made[damage])

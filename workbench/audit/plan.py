@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -21,6 +22,7 @@ from workbench.paths.catalog import find_paths
 
 UNIT_LINES = 2**15  # of records, at most, where a row has no more
 PART_LINES = 2**16
+_RENAME = "rename it, and audit it into another folder"
 _ASKED = "what is asked for cannot be: "
 _SIZES = {name: dtype.itemsize for dtype, name in SCORE_DTYPES.items()}
 
@@ -128,7 +130,20 @@ def make_plan(asked: Asked, seen: Callable[[int], None] = lambda files: None) ->
         for file in files.values():
             if file.error.startswith(_ASKED):
                 raise UsageError(f"{shown(file.file)}: {file.error.removeprefix(_ASKED)}")
-    return AuditPlan(tuple(files.values()))
+    return AuditPlan(tuple(_told_apart(files.values())))
+
+
+def _told_apart(files: Iterable[File]) -> Iterator[File]:
+    """Files whose names are printed alike, as those that are no UTF-8 may be, could not be told apart in the records:
+    the first of them is audited, the others are named by their digests and are errors."""
+    known: set[str] = set()
+    for file in files:
+        if (name := shown(file.file)) in known:
+            digest = hashlib.sha256(os.fsencode(file.file)).hexdigest()[:16]
+            yield File(f"{name}#{digest}", file.size, error=f"its name is printed as that of another file; {_RENAME}")
+        else:
+            known.add(name)
+            yield file
 
 
 def _looked_at(found: Found, asked: Asked, lines: int) -> Iterable[File]:
@@ -204,18 +219,26 @@ def appeared(known: Collection[str], asked: Asked) -> tuple[str, ...]:
 
 
 def dumped(plan: AuditPlan) -> str:
-    """The plan as lines of JSON."""
-    return "".join(json.dumps(vars(file), ensure_ascii=True) + "\n" for file in plan.files)
+    """The plan as lines of JSON, and the digest of these."""
+    text = "".join(json.dumps(vars(file), ensure_ascii=True) + "\n" for file in plan.files)
+    return f"{text}{_digest(text)}\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def loaded(text: str) -> AuditPlan:
     """The plan out of its lines.
 
     Raises:
-        ValueError, TypeError, KeyError: it is none.
+        ValueError, TypeError, KeyError: it is none, or not whole.
     """
     files = []
-    for line in text.splitlines():
+    *lines, digest = text.splitlines(keepends=True) or [""]
+    if digest != f"{_digest(''.join(lines))}\n":
+        raise ValueError("the plan is damaged")
+    for line in lines:
         content = json.loads(line)
         content["spans"] = tuple((int(first), int(count), int(size)) for first, count, size in content["spans"])
         files.append(File(**content))

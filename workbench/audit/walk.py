@@ -52,10 +52,11 @@ def _below(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Itera
         with os.scandir(folder) as entries:
             shown = [entry for entry in entries if not entry.name.startswith(".")]
         names = sorted((entry.name for entry in shown), key=natural)
-        folders = {entry.name for entry in shown if entry.is_dir()}
+        kinds = {entry.name: _is_folder(entry) for entry in shown}
     except OSError as error:
         yield Found(label, f"the folder cannot be listed: {error.strerror}")
         return
+    folders = {entry for entry, kind in kinds.items() if kind is True}
     place = (status.st_dev, status.st_ino)
     if place in above:
         return
@@ -74,6 +75,15 @@ def _below(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Itera
                 yield Found(name or ".", loose=tuple(f"{name}/{each}" if name else each for each in loose))
         elif one.endswith(INDEX_SUFFIX) or (one.endswith(SUFFIX) and not _is_shard(one, stems)):
             yield Found(file)
+        elif isinstance(kind := kinds[one], OSError):
+            yield Found(file, f"cannot be looked into: {kind.strerror}")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool | OSError:
+    try:
+        return entry.is_dir()
+    except OSError as error:  # a link into itself, or to where nobody may look: no more than itself is lost
+        return error
 
 
 def _is_shard(name: str, stems: tuple[str, ...]) -> bool:
