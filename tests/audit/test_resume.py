@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.audit.making import Shuffled, StopError, Stopped, audited, content, dump, records, rows
@@ -22,7 +24,7 @@ from workbench.audit.front import Progress
 from workbench.audit.journal import Journal
 from workbench.audit.store import Store
 from workbench.capture import write_capture
-from workbench.errors import UsageError
+from workbench.errors import CaptureError, UsageError
 
 UNIT = 6000  # bytes: one row of a dump and a half, so that files have several units
 LINES = 130  # of a part: those of four rows
@@ -211,6 +213,72 @@ def test_a_damaged_audit_json_is_told(folder: Path, tmp_path: Path, said: str) -
     (tmp_path / "out" / "audit.json").write_text(said, encoding="latin-1")
     with pytest.raises(UsageError, match=r"audit\.json"):
         audited(folder, tmp_path / "out")
+
+
+@pytest.mark.parametrize("found", [None, {}, {"files": 1}, "x", "negative", "nested"])
+def test_damaged_counts_of_a_finished_audit_are_told(folder: Path, tmp_path: Path, found: object) -> None:
+    out = tmp_path / "out"
+    audited(folder, out)
+    about = json.loads((out / "audit.json").read_text())
+    about["found"] = {**about["found"], "rows": -1} if found == "negative" else found
+    text = "[" * 100_000 if found == "nested" else json.dumps(about)
+    (out / "audit.json").write_text(text)
+    with pytest.raises(UsageError, match=r"audit\.json"):
+        audited(folder, out)
+
+
+@pytest.mark.parametrize("said", ["{}\n", "[1]\n", '{"file": 5}\n', "[" * 100_000, "\xff"])
+def test_a_damaged_manifest_of_a_finished_audit_is_told(folder: Path, tmp_path: Path, said: str) -> None:
+    out = tmp_path / "out"
+    audited(folder, out)
+    (out / "manifest.jsonl").write_text(said, encoding="latin-1")
+    with pytest.raises(CaptureError, match=r"manifest\.jsonl"):
+        audited(folder, out)
+
+
+def test_what_was_done_of_a_lost_plan_is_done_again(tmp_path: Path) -> None:
+    folder, out = dump(tmp_path / "dump"), tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, executor=Stopped(4))
+    (out / "unfinished" / "plan.jsonl").unlink()
+    (folder / "rank0" / "step0.safetensors").unlink()
+    audited(folder, out)
+    audited(folder, tmp_path / "anew")
+    assert content(out) == content(tmp_path / "anew")
+
+
+@pytest.mark.parametrize("how", ["spoilt", "foreign"])
+def test_a_part_that_is_none_is_made_anew(
+    folder: Path, clean: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "finish", lambda store: (_ for _ in ()).throw(StopError))
+        with pytest.raises(StopError):
+            audited(folder, out, unit_bytes=UNIT)
+    part = out / "records" / "part-000001.parquet"
+    if how == "foreign":
+        pq.write_table(pa.table({"x": [1]}), part)
+    else:
+        held = bytearray(part.read_bytes())
+        held[100:2000] = b"\xff" * 1900
+        part.write_bytes(held)
+        with pytest.raises(UsageError, match=r"part-000001\.parquet: damaged since it was written, and removed"):
+            audited(folder, out, unit_bytes=UNIT)
+    audited(folder, out, unit_bytes=UNIT)
+    assert content(out) == clean
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_cannot_be_leaves_nothing_behind(folder: Path, tmp_path: Path, there: bool) -> None:
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+    with pytest.raises(UsageError, match="one worker"):
+        audited(folder, out, max_memory=1)
+    with pytest.raises(UsageError, match="holds no capture"):
+        audited(out if there else tmp_path, out)
+    assert list(tmp_path.rglob("*")) == ([out] if there else [])
 
 
 def test_folders_of_others_and_what_is_no_folder_are_left_alone(folder: Path, tmp_path: Path) -> None:

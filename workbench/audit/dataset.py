@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.audit.schema import COLUMNS, arrow_schema
-from workbench.audit.store import AUDIT, FORMAT, MANIFEST, RECORDS, UNFINISHED
+from workbench.audit.store import AUDIT, FORMAT, LOCK, MANIFEST, RECORDS, UNFINISHED
 from workbench.audit.unfinished import Unfinished, progress_of
 from workbench.audit.work import CENSUS, RECORDED
 from workbench.capture.strictjson import short, strict_json
@@ -320,6 +320,14 @@ class Dataset:
             return error
         text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
         return self.bad(record, f"cannot be read as Parquet: {text[:200]}")
+
+
+def is_kept(folder: Path, file: Path) -> bool:
+    """Whether a file is one of those that an audit's folder is made of."""
+    place, held = file.resolve(), folder.resolve()
+    if held not in place.parents:
+        return False
+    return place.relative_to(held).parts[0] in (AUDIT, MANIFEST, RECORDS, UNFINISHED, LOCK)
 
 
 def _file_line(line: bytes, where: str, name: str) -> FileLine:

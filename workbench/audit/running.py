@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.audit.asked import Asked, located
+from workbench.audit.dataset import Dataset
 from workbench.audit.executors.base import Executor, Lost
 from workbench.audit.executors.front import make_executor
 from workbench.audit.front import Audited, Progress
 from workbench.audit.limits import workers_within
 from workbench.audit.lines import Lines
 from workbench.audit.plan import AuditPlan, Job, appeared, make_plan
-from workbench.audit.store import Store, read_audit, read_manifest
+from workbench.audit.store import Store, read_audit
 from workbench.audit.work import AuditTask, Done
 from workbench.capture.values import parse_size, shown
 from workbench.errors import UsageError
@@ -45,14 +46,19 @@ def run_audit(
     memory = None if max_memory is None else parse_size("max_memory", max_memory)
     how = _made(executor, workers, address, gpus)  # starts nothing yet
     with Store(out, request) as store:
-        if not store.finished:
-            plan = store.plan or _planned(store, request, progress)
-            if memory is not None:
-                fitting = workers_within(memory, plan.longest, how.workers, how.name == SERIAL)
-                how = _made(executor, fitting, address, gpus)
-            with how:
-                _work(store, plan, AuditTask(request, "cuda" if gpus else "cpu"), how, progress)
-            store.finish()
+        try:
+            if not store.finished:
+                plan = store.plan or _planned(store, request, progress)
+                if memory is not None:
+                    fitting = workers_within(memory, plan.longest, how.workers, how.name == SERIAL)
+                    how = _made(executor, fitting, address, gpus)
+                with how:
+                    _work(store, plan, AuditTask(request, "cuda" if gpus else "cpu"), how, progress)
+                store.finish()
+        except UsageError:
+            if not store.resumed and not store.begun:  # asked for what cannot be: as if it had not been
+                store.discard()
+            raise
         return _audited(store, request)
 
 
@@ -86,12 +92,7 @@ def _made(executor: str | Executor, workers: int | None, address: str | None, gp
 
 
 def _planned(store: Store, asked: Asked, progress: Told) -> AuditPlan:
-    try:
-        plan = make_plan(asked, lambda files: progress(Progress(files)))
-    except UsageError:
-        if not store.resumed:
-            store.discard()
-        raise
+    plan = make_plan(asked, lambda files: progress(Progress(files)))
     store.set_plan(plan)
     return plan
 
@@ -127,5 +128,5 @@ def _given_up(job: Job, reason: str) -> Done:
 
 def _audited(store: Store, asked: Asked) -> Audited:
     found = read_audit(store.folder)["found"]
-    known = {line["file"] for line in read_manifest(store.folder)}
+    known = {line.file for line in Dataset(store.folder).manifest()}
     return Audited(out=store.name, resumed=store.resumed, appeared=appeared(known, asked), **found)

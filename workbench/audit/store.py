@@ -36,8 +36,9 @@ from workbench.audit.lines import joined
 from workbench.audit.plan import AuditPlan, Job, dumped, loaded
 from workbench.audit.schema import arrow_schema
 from workbench.audit.work import Done
+from workbench.capture.strictjson import strict_json
 from workbench.capture.values import path_text, shown
-from workbench.errors import UsageError
+from workbench.errors import CaptureError, UsageError
 from workbench.words import few
 
 FORMAT = "workbench audit 1"
@@ -51,6 +52,7 @@ AUDIT, RECORDS, MANIFEST, UNFINISHED, PLAN, LOCK = (
 )
 DONE, PARTLY, FAILED = "done", "partly", "failed"
 ELSEWHERE = "choose another folder"
+COUNTED = ("files", "failed_files", "rows", "failed_rows", "judged_rows", "found_rows", "lines")  # of a finished one
 _TEMPORARY = ".workbench-"
 
 
@@ -105,6 +107,7 @@ class Store:
             raise UsageError(f"{self.name}: this is no folder; {ELSEWHERE}") from None
         except (OSError, ValueError) as error:
             raise self._unwritable(error) from None
+        self._locked = LOCK in names  # there before
         others = sorted(name for name in names if name != LOCK and not name.startswith(_TEMPORARY))
         if AUDIT not in names and others:
             raise UsageError(f"{self.name}: the folder holds {few(map(shown, others))}, and no audit; {ELSEWHERE}")
@@ -161,7 +164,10 @@ class Store:
             ) from None
 
     def set_plan(self, plan: AuditPlan) -> None:
-        """Keep a plan, which holds from now on."""
+        """Keep a plan, which holds from now on; what was done of another one, which was lost, is not of it."""
+        for folder in (self._work, self._records):
+            shutil.rmtree(folder)
+            folder.mkdir()
         self._put(self._work / PLAN, dumped(plan).encode("ascii"))
         self._take_up(plan)
 
@@ -186,8 +192,9 @@ class Store:
         for folder in (self._work, self._records):
             shutil.rmtree(folder)
         (self.folder / AUDIT).unlink()
-        if self._made:
+        if not self._locked:
             (self.folder / LOCK).unlink(missing_ok=True)
+        if self._made:
             self.folder.rmdir()
 
     def _part(self, at: int) -> Path:
@@ -197,20 +204,26 @@ class Store:
         return self._work / f"part-{at:06}.frames"
 
     def _is_whole(self, part: Path) -> bool:
-        """Whether a part was written; what cannot be read is removed, to be done again."""
+        """Whether a part was written; what cannot be read, or is no part, is removed, to be done again."""
         try:
-            pq.read_metadata(part)
+            if pq.read_schema(part).equals(arrow_schema()):
+                return True
         except FileNotFoundError:
             return False
-        except (OSError, pa.ArrowInvalid):
-            part.unlink()
-            return False
-        return True
+        except (OSError, pa.ArrowException):
+            pass
+        part.unlink()
+        return False
 
     def is_done(self, number: int) -> bool:
         """Whether a unit is."""
         part = self._part_of[number]
         return part in self._written or (part in self._journals and number in self._journals[part].numbers)
+
+    @property
+    def begun(self) -> bool:
+        """Whether any unit is done."""
+        return self.plan is not None and bool(self._written or self._journals)
 
     def todo(self) -> Iterator[Job]:
         """The units that are not done, in the order of the plan."""
@@ -312,7 +325,17 @@ class Store:
 
     def _tables(self) -> Iterator[pa.Table]:
         for at in range(len(self._parts)):
-            yield pq.read_table(self._part(at), columns=list(NEEDED))
+            part = self._part(at)
+            try:
+                table = pq.read_table(part, columns=list(NEEDED))
+            except (OSError, pa.ArrowException) as error:
+                if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the content's
+                    raise
+                part.unlink()
+                raise UsageError(
+                    f"{shown(part)}: damaged since it was written, and removed; the same command makes it anew"
+                ) from None
+            yield table
 
     def _write_audit(self, *, finished: bool, **found: int) -> None:
         content = {
@@ -337,35 +360,29 @@ def read_audit(folder: Path) -> dict[str, Any]:
         UsageError: there is none, or it is no audit's.
     """
     path = folder / AUDIT
+    content: object
     try:
-        content = json.loads(path.read_text(encoding="ascii"))
+        content = strict_json(path.read_bytes(), "the audit", shown(path))
     except FileNotFoundError:
         raise UsageError(f"{shown(folder)}: holds no {AUDIT}, so that it is no audit's folder") from None
     except OSError as error:
         raise UsageError(f"{shown(path)}: cannot be read: {error.strerror}") from None
-    except ValueError:
+    except CaptureError:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UsageError(f"{shown(path)}: is not the {AUDIT} of an audit")
     for name, kind in (("finished", bool), ("asked", dict), ("versions", dict)):
         if not isinstance(content.get(name), kind):
-            raise UsageError(f"{shown(path)}: {name} is missing or damaged")
+            raise UsageError(f"{shown(path)}: {name} is missing or damaged; {ELSEWHERE}")
+    if content["finished"]:
+        found = content.get("found")
+        if not isinstance(found, dict) or list(found) != list(COUNTED) or not all(map(_is_count, found.values())):
+            raise UsageError(f"{shown(path)}: found is missing or damaged; {ELSEWHERE}")
     return content
 
 
-def read_manifest(folder: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a finished audit's manifest.
-
-    Raises:
-        UsageError: it is not there, or is none.
-    """
-    path = folder / MANIFEST
-    try:
-        with path.open(encoding="ascii") as lines:
-            for line in lines:
-                yield dict(json.loads(line))
-    except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{shown(path)}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _versions() -> dict[str, str]:
