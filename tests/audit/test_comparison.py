@@ -114,10 +114,10 @@ def plain(first: list[list[Line]], second: list[list[Line]]) -> Counter[str]:
             count["other_selection"] += not equal and lost
         count[f"{RISKS[a['risk']]}>{RISKS[b['risk']]}"] += 1
         worse = [
-            LOST[y["verdict"]] > max(1, LOST[x["verdict"]])
-            or y["risk"] > max(1, x["risk"])
+            (LOST[y["verdict"]] > max(1, LOST[x["verdict"]]) and (y is b or bool(x["verdict"])))
+            or (y["risk"] > max(1, x["risk"]) and (y is b or x["risk"] > 0))
             or (y["error"] and not x["error"])
-            or (y["harm"] and not x["harm"])
+            or (y["harm"] and not x["harm"] and (y is b or x["risk"] > 0))
             for x, y in ((a, b), (b, a))
         ]
         count["worse"] += worse[0]
@@ -201,6 +201,13 @@ def test_paths_are_followed_one_by_one(tmp_path: Path) -> None:
     assert (found.worse, found.better) == (1, 0)
     assert found.only_paths.second == ("new",)
     assert found.examples["worse"][0].what == "safe → at risk"
+
+
+def test_what_is_not_known_any_more_is_not_better(tmp_path: Path) -> None:
+    was = [census("a", 0, risk="certain"), census("a", 1, finding="hangs"), census("a", 2, risk="at risk")]
+    now = [census("a", 0, risk=None, refused="k"), census("a", 1, risk=None, refused="k"), census("a", 2, risk="safe")]
+    found = pair(tmp_path, was, now)
+    assert (found.paired, found.worse, found.better) == (3, 0, 1)
 
 
 def test_rows_in_other_files_are_found_by_their_scores(tmp_path: Path) -> None:

@@ -137,6 +137,18 @@ def test_nothing_is_overwritten_unless_told(cli: Run, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fine", "held"]
 
 
+@pytest.mark.parametrize("option", ["--html", "--csv"])
+def test_the_audit_itself_is_not_written_over(cli: Run, tmp_path: Path, option: str) -> None:
+    out = bad_audit(tmp_path)
+    (tmp_path / "link").symlink_to(out / "audit.json")
+    held = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for name in (*held, out / "records" / "more.csv", tmp_path / "link"):
+        result = cli("audit", "report", out, option, name, "--force")
+        assert (result.exit_code, "of the audit that is reported" in result.stderr) == (2, True)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == held
+    assert cli("audit", "report", out, option, out / "beside").exit_code == 2
+
+
 def test_a_page_stands_alone_and_shows_names_as_they_are(cli: Run, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     cli("audit", "report", bad_audit(tmp_path), "--html", target)

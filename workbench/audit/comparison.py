@@ -196,7 +196,7 @@ class _Pairing:
         both = same & (was["verdict"] >= 0) & (now["verdict"] >= 0)
         equal = was["selection"] == now["selection"]
         lost = (severity(was["verdict"]) >= _LOST) | (severity(now["verdict"]) >= _LOST)
-        worse, better = _worse(was, now), _worse(now, was)
+        worse, better = _worse(was, now), _better(was, now)
         self.counts.update(
             paired=len(was),
             moved=len(was) if moved else 0,
@@ -303,6 +303,19 @@ def _worse(was: np.ndarray, now: np.ndarray) -> np.ndarray:
         ((verdict >= _LOST) & (verdict > severity(was["verdict"])))
         | ((now["risk"] >= _AT_RISK) & (now["risk"] > was["risk"]))
         | (fresh & (BIT["harmful"] | BIT["errors"]) != 0)
+    )
+    return found
+
+
+def _better(was: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """bool [n]: rows that are better now, as ``_worse`` has it; what is not known any more is not better."""
+    verdict = severity(was["verdict"])
+    gone, judged = was["bits"] & ~now["bits"], now["risk"] >= 0
+    found: np.ndarray = (
+        ((verdict >= _LOST) & (verdict > severity(now["verdict"])) & (now["verdict"] >= 0))
+        | ((was["risk"] >= _AT_RISK) & (was["risk"] > now["risk"]) & judged)
+        | ((gone & BIT["harmful"] != 0) & judged)
+        | (gone & BIT["errors"] != 0)
     )
     return found
 

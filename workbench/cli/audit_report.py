@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.capture.values import shown
 from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
@@ -51,7 +52,7 @@ def report(
     workbench audit report audited/
     workbench audit report audited/ --html audited.html --csv worst.csv
     """
-    from workbench.audit.dataset import Dataset
+    from workbench.audit.dataset import Dataset, is_kept
     from workbench.audit.words import audit_sentence
 
     if every and csv is None:
@@ -60,6 +61,9 @@ def report(
     if None not in targets and targets[0] == targets[1]:
         raise UsageError("--html and --csv name one file; name two")
     dataset = Dataset(folder)
+    for target in targets:
+        if target is not None and is_kept(dataset.path, target):
+            raise UsageError(f"{shown(target)}: it is of the audit that is reported; choose another name")
     found = summary_of(dataset, top)
     written = []
     if html is not None:
