@@ -328,3 +328,26 @@ print([name for name in heavy if name in sys.modules], file=sys.stderr)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert ended.stderr == "[]\n"
+
+
+def test_an_interrupt_that_a_library_swallowed_is_still_one() -> None:
+    code = """
+import os, signal
+from workbench.cli import main, start
+
+def broken() -> None:
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        pass
+    raise AttributeError("half imported")
+
+def run() -> None:
+    raise SystemExit(exits.guarded(broken))
+
+from workbench.cli import exits
+main.main = run
+start.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "workbench: interrupted\n")

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import typer
 
+from workbench.cli.start import interrupts
 from workbench.errors import WorkbenchError
 
 CLEAN = 0
@@ -78,6 +79,9 @@ def guarded(work: Callable[[], int | None]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{error.strerror or error}")
     except Exception as error:
+        if interrupts:
+            complain("interrupted")
+            return INTERRUPTED
         if (reason := out_of_memory(error)) is not None:
             complain(reason)
             return BAD
