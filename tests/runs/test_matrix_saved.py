@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -148,8 +149,12 @@ def test_what_is_no_such_document_is_refused(content: bytes) -> None:
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.json", tmp_path, "a\0b"):
+    for path in (tmp_path / "none.json", "a\0b"):
         with pytest.raises(CaptureError, match="cannot be read"):
+            wb.read_matrix(path)
+    os.mkfifo(tmp_path / "pipe.json")  # nobody writes to it: who opens it waits for ever
+    for path in (tmp_path, tmp_path / "pipe.json"):
+        with pytest.raises(CaptureError, match="no regular file"):
             wb.read_matrix(path)
 
 

@@ -17,12 +17,11 @@ from workbench.engines.timing import Machine, Sampling
 from workbench.errors import CaptureError, UsageError
 from workbench.runs.bench import DTYPES, Bench, BenchCell, Plan
 from workbench.runs.bench_grid import Cache, Contender, Lengths, Shape
-from workbench.runs.members import Members, kept_text
+from workbench.runs.members import Members, content_of, kept_text
 from workbench.targets import put_in_place
 
 FORMAT = "workbench bench 1"
 SUFFIX = ".json"
-MOST_BYTES = 256 * 2**20
 EVERY_S = 5.0  # between writes of one run
 CURE = "allow it to be replaced"
 _WHAT = "the benchmark"
@@ -119,17 +118,7 @@ def read_bench(path: str | os.PathLike[str]) -> Bench:
         CaptureError: it cannot be read, or is no such file; the message names the place.
     """
     file = shown(path)
-    try:
-        target = Path(path_text(path))
-        if not target.is_file() and target.exists():
-            raise CaptureError("it is no regular file", file=file)
-        if target.stat().st_size > MOST_BYTES:
-            raise CaptureError(f"it is larger than {MOST_BYTES} bytes, the most that is read", file=file)
-        content = target.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise CaptureError(f"cannot be read: {reason}", file=file) from None
-    return parse_bench(content, file)
+    return parse_bench(content_of(Path(path_text(path)), file), file)
 
 
 def parse_bench(content: bytes, file: str) -> Bench:

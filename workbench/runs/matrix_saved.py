@@ -17,12 +17,11 @@ from workbench.capture.strictjson import short, strict_json
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.runs.matrix import VERDICTS, Cell, Matrix, MatrixRow
-from workbench.runs.members import Members, kept_text
+from workbench.runs.members import Members, content_of, kept_text
 from workbench.targets import put_in_place
 
 FORMAT = "workbench matrix 1"
 SUFFIX = ".json"
-MOST_BYTES = 256 * 2**20
 MOST_CELLS = 30_000  # so many are read back, each with all that a cell can hold
 CURE = "allow it to be replaced"
 _RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9._+!-]*")
@@ -87,15 +86,7 @@ def read_matrix(path: str | os.PathLike[str]) -> Matrix:
         CaptureError: it cannot be read, or is no such file; the message names the place.
     """
     file = shown(path)
-    try:
-        target = Path(path_text(path))
-        if target.stat().st_size > MOST_BYTES:
-            raise CaptureError(f"it is larger than {MOST_BYTES} bytes, the most that is read as a matrix", file=file)
-        content = target.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise CaptureError(f"cannot be read: {reason}", file=file) from None
-    return parse_matrix(content, file)
+    return parse_matrix(content_of(Path(path_text(path)), file), file)
 
 
 def parse_matrix(content: bytes, file: str) -> Matrix:

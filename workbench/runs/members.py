@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from workbench.capture.strictjson import short
 from workbench.errors import CaptureError
 
 LONGEST = 10_000  # characters of a text
+MOST_BYTES = 256 * 2**20  # of a file
 _MOST = 2**63
+
+
+def content_of(path: Path, file: str) -> bytes:
+    """The bytes of a document's file, for messages ``file``.
+
+    Raises:
+        CaptureError: it cannot be read, is too large, or no regular file, which may never end.
+    """
+    try:
+        if not path.is_file() and path.exists():
+            raise CaptureError("it is no regular file", file=file)
+        if path.stat().st_size > MOST_BYTES:
+            raise CaptureError(f"it is larger than {MOST_BYTES} bytes, the most that is read", file=file)
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise CaptureError(f"cannot be read: {reason}", file=file) from None
 
 
 class Members:

@@ -17,6 +17,7 @@ from workbench.figures.words import count
 from workbench.runs.judges import ModelJudge
 from workbench.runs.matrix import Cell, Matrix, MatrixRow, tell_row
 from workbench.runs.matrix_saved import parse_matrix
+from workbench.runs.members import content_of
 from workbench.ui.library import Entry, list_matrices, local
 from workbench.ui.loading import Opened, short_digest
 
@@ -111,10 +112,7 @@ def saved() -> dict[str, Entry]:
 
 @st.cache_resource(max_entries=_READ, show_spinner=False)
 def _read(path: str, stamp: tuple[int, int], _entry: Entry) -> tuple[Matrix, str]:
-    try:
-        content = _entry.path.read_bytes()
-    except OSError as error:
-        raise CaptureError(f"cannot be read: {error.strerror}", file=_entry.key) from None
+    content = content_of(_entry.path, _entry.key)
     return parse_matrix(content, _entry.key), short_digest(hashlib.sha256(content).hexdigest())
 
 
