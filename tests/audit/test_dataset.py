@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import workbench as wb
 from tests.audit.made import OTHER, census, dataset, recorded, table
 from workbench.audit import dataset as module
 from workbench.audit.dataset import Dataset, Words
 from workbench.audit.findings import findings
 from workbench.audit.schema import COLUMNS
 from workbench.audit.summary import summarize
-from workbench.errors import CaptureError
+from workbench.errors import CaptureError, UsageError
 
 
 def two_files(folder: Path) -> Path:
@@ -143,6 +145,17 @@ def test_a_damaged_manifest_is_told_in_one_line(tmp_path: Path, line: str, said:
     with pytest.raises(CaptureError, match=r"manifest\.jsonl") as caught:
         summarize(Dataset(folder))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["manifest.jsonl", "records/000000.parquet", "records/000001.parquet"])
+def test_a_pipe_is_told_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    folder = two_files(tmp_path)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(CaptureError, match=f"{name}: it is no regular file"):
+        Dataset(folder)
+    with pytest.raises(UsageError, match=f"{name}: it is no regular file"):
+        wb.audit(tmp_path, folder)
 
 
 def test_what_is_no_output_folder_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.audit.regular import irregular
 from workbench.audit.schema import COLUMNS, arrow_schema
 from workbench.audit.store import AUDIT, FORMAT, LOCK, MANIFEST, RECORDS, UNFINISHED
 from workbench.audit.unfinished import Unfinished, progress_of
@@ -37,7 +38,7 @@ _LONGEST_LINE = 1 << 20  # bytes of the manifest's
 _MOST_ABOUT = 16 << 20  # bytes
 NAMES = tuple(column.name for column in COLUMNS)
 _TEXTS = frozenset(column.name for column in COLUMNS if column.type == "string")
-_CURE = "audit the folder again"
+_CURE = "audit the folder again, into another one"
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ class Dataset:
                 raise CaptureError(what, file=self.name)
             if not (self.path / AUDIT).is_file():
                 raise CaptureError(f"this is no audit's output folder: it holds no {AUDIT}", file=self.name)
+            if (other := irregular(self.path)) is not None:
+                raise CaptureError("it is no regular file", file=shown(other))
             held = self.path / RECORDS
             names = sorted(os.listdir(held)) if held.is_dir() else []  # noqa: PTH208  names, not paths
         except (OSError, ValueError) as error:

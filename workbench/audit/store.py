@@ -34,6 +34,7 @@ from workbench.audit.counting import NEEDED, Tally, count
 from workbench.audit.journal import Journal
 from workbench.audit.lines import joined
 from workbench.audit.plan import AuditPlan, Job, dumped, loaded
+from workbench.audit.regular import irregular
 from workbench.audit.schema import arrow_schema
 from workbench.audit.work import Done
 from workbench.capture.strictjson import strict_json
@@ -111,6 +112,8 @@ class Store:
         others = sorted(name for name in names if name != LOCK and not name.startswith(_TEMPORARY))
         if AUDIT not in names and others:
             raise UsageError(f"{self.name}: the folder holds {few(map(shown, others))}, and no audit; {ELSEWHERE}")
+        if (other := irregular(self.folder)) is not None:
+            raise UsageError(f"{shown(other)}: it is no regular file; {ELSEWHERE}")
 
     def _unwritable(self, error: Exception) -> UsageError:
         return UsageError(f"{self.name}: cannot be written: {getattr(error, 'strerror', None) or error}")

@@ -177,7 +177,7 @@ def summarize(
             raise dataset.bad(lines.record, str(error)) from None
     if summing.rows != len(summing.seen_rows):
         raise CaptureError(
-            f"its records tell {summing.rows - len(summing.seen_rows)} rows more than once; audit the folder again",
+            f"its records tell {summing.rows - len(summing.seen_rows)} rows more than once; audit the folder again, into another one",
             file=dataset.name,
         )
     dataset.check_rows(summing.rows)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.capture.values import shown
 from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
@@ -54,6 +53,7 @@ def report(
     """
     from workbench.audit.dataset import Dataset, is_kept
     from workbench.audit.words import audit_sentence
+    from workbench.capture.values import shown
 
     if every and csv is None:
         raise UsageError("--all is for --csv; name a file for the lines")
