@@ -38,7 +38,7 @@ _LONGEST_LINE = 1 << 20  # bytes of the manifest's
 _MOST_ABOUT = 16 << 20  # bytes
 NAMES = tuple(column.name for column in COLUMNS)
 _TEXTS = frozenset(column.name for column in COLUMNS if column.type == "string")
-_CURE = "audit the folder again, into another one"
+CURE = "audit the folder again, into another one"
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Dataset:
         reader = Members(file, "audit")
         try:
             if (self.path / AUDIT).stat().st_size > _MOST_ABOUT:
-                raise CaptureError(f"it is larger than {_MOST_ABOUT} bytes; {_CURE}", file=file)
+                raise CaptureError(f"it is larger than {_MOST_ABOUT} bytes; {CURE}", file=file)
             content = (self.path / AUDIT).read_bytes()
         except OSError as error:
             raise CaptureError(f"cannot be read: {error.strerror}", file=file) from None
@@ -186,10 +186,10 @@ class Dataset:
                 while line := lines.readline(_LONGEST_LINE):
                     number += 1
                     if len(line) == _LONGEST_LINE:
-                        raise CaptureError(f"line {number} is longer than {_LONGEST_LINE} bytes; {_CURE}", file=name)
+                        raise CaptureError(f"line {number} is longer than {_LONGEST_LINE} bytes; {CURE}", file=name)
                     yield _file_line(line, f"line {number}", name)
         except FileNotFoundError:
-            raise CaptureError(f"it holds no {MANIFEST}; {_CURE}", file=self.name) from None
+            raise CaptureError(f"it holds no {MANIFEST}; {CURE}", file=self.name) from None
         except OSError as error:
             raise CaptureError(f"cannot be read: {error.strerror}", file=name) from None
 
@@ -203,7 +203,7 @@ class Dataset:
             return
         told = sum(line.rows or 0 for line in self.manifest())
         if told != count:
-            raise CaptureError(f"its manifest tells of {told} rows and its records of {count}; {_CURE}", file=self.name)
+            raise CaptureError(f"its manifest tells of {told} rows and its records of {count}; {CURE}", file=self.name)
 
     def lines(self, columns: Sequence[str]) -> Iterator[Lines]:
         """All lines in the order of the record files, batch by batch, no row in two of them.
@@ -316,7 +316,7 @@ class Dataset:
 
     def bad(self, record: int, what: str) -> CaptureError:
         """The error for a record file that is not as it must be."""
-        return CaptureError(f"{what}; {_CURE}", file=shown(self.records[record]))
+        return CaptureError(f"{what}; {CURE}", file=shown(self.records[record]))
 
     def _unread(self, record: int, error: Exception) -> Exception:
         if isinstance(error, CaptureError | MemoryError):

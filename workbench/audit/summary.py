@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.audit.dataset import Dataset, FileLine
+from workbench.audit.dataset import CURE, Dataset, FileLine
 from workbench.audit.summing import BY, COLUMNS, LEVELS, VERDICTS, Summing
 from workbench.audit.tally import Grid, Tally
 from workbench.audit.unfinished import Unfinished
@@ -177,7 +177,7 @@ def summarize(
             raise dataset.bad(lines.record, str(error)) from None
     if summing.rows != len(summing.seen_rows):
         raise CaptureError(
-            f"its records tell {summing.rows - len(summing.seen_rows)} rows more than once; audit the folder again, into another one",
+            f"its records tell {summing.rows - len(summing.seen_rows)} rows more than once; {CURE}",
             file=dataset.name,
         )
     dataset.check_rows(summing.rows)
