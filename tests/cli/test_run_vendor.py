@@ -151,7 +151,7 @@ def test_a_timeout_is_for_what_can_hang(cli: Cli, captures: Path) -> None:
     for command in (("run",), ("bisect-release",), ("run", "--release", "vllm==0.26.0..0.33.0")):
         result = cli(command[0], captures / "broken.safetensors", *command[1:], "--timeout", 3)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert "--timeout is for the vendor engine and for callables" in result.stderr
+        assert "--timeout is for the vendor and cuda engines and for callables" in result.stderr
     for text in ("0", "-1", "nan", "inf", "1e9", "soon"):
         result = cli("run", captures / "broken.safetensors", *VENDOR, "--timeout", text)
         assert (result.exit_code, result.stdout) == (2, "")
