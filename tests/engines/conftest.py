@@ -70,7 +70,10 @@ def gone(leader: int, seconds: float = 5) -> bool:
 
 
 def descriptors() -> set[str]:
-    """What this process has open, without what nobody holds any more: an earlier test's may close at any time."""
+    """What this process has open, each with its inode, so that a number which is given again shows.
+
+    Hold a later look to ``<=`` an earlier one: what tests before left to a thread or the collector may close meanwhile.
+    """
     gc.collect()
     found = set()
     for one in Path(f"/proc/{os.getpid()}/fd").iterdir():

@@ -160,7 +160,7 @@ def test_it_is_one_process_for_all_calls_and_launches(ways: Path) -> None:
     before = descriptors()
     with opened("counts") as engine:
         assert [engine.answer(launch(), 2).indices[:, 0, 0].tolist() for _ in range(2)] == [[1, 2], [3, 4]]  # type: ignore[index]
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -256,7 +256,7 @@ def test_a_module_that_cannot_be_had_is_bad_input_and_leaves_nothing(ways: Path,
     with pytest.raises(UsageError) as refused:
         named_engine("their:f", call_s=1, load_s=1)
     assert said in str(refused.value)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_modules_are_imported_before(ways: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_fault_is_told_and_survived(how: str, behave: Behave) -> None:
         assert session(pid)
     assert gone(pid, 0), "closing waits for the end"
     del given
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_the_session_of_a_hung_library_is_ended_whole(behave: Behave) -> None:

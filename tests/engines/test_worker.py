@@ -52,7 +52,7 @@ def test_tensors_arrive_to_the_bit_and_leave_nothing_open() -> None:
     del came, parcels, received
     mine.close()
     its.close()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_worker_answers_is_ended_and_starts_again(behave: Behave) -> None:
         assert worker.ask({}).fault == "the process ended by signal 15 (SIGTERM)"
         assert gone(pid, 0)
         assert worker.ask({}).data == first.data
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_only_the_runners_of_the_table_are_run() -> None:
