@@ -69,3 +69,14 @@ def test_nothing_overlaps_in_a_narrow_window(page: Page, served: str) -> None:
     assert side["x"] + side["width"] <= main["x"] + 1
     wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth - innerWidth")
     assert wide <= 0
+
+
+def test_a_key_turns_to_the_next_bad_row(page: Page, served: str) -> None:
+    open_app(page, f"{served}/?{BAD}&row=0")
+    expect(page.get_by_role("button", name="Previous bad row")).to_be_disabled()
+    page.keyboard.press("n")
+    expect(page).to_have_url(re.compile(r"[?&]row=1(&|$)"), timeout=SLOW_MS)
+    settle(page)
+    expect(page.get_by_role("button", name="Next bad row")).to_be_disabled()
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"[?&]row=0(&|$)"), timeout=SLOW_MS)

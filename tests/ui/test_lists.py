@@ -13,8 +13,9 @@ from streamlit.testing.v1 import AppTest
 from tests.ui.conftest import K, texts
 from tests.ui.test_app import param
 from workbench.capture import Call, Row, write_capture
-from workbench.ui import inspector, loading, rows
+from workbench.ui import inspector, loading, rowpage, rows
 from workbench.ui.loading import Summary
+from workbench.ui.rowpage import Shown
 
 Open = Callable[..., AppTest]
 MANY = "dumps/many.safetensors"
@@ -95,8 +96,12 @@ def test_the_first_row_is_shown_before_the_list_is_filled(app: Open, monkeypatch
     def spy(name: str, do: Callable[..., object], at: int) -> Callable[..., object]:
         return lambda *values: happened.append(f"{name} {values[at]}") or do(*values)
 
-    monkeypatch.setattr(inspector, "_show", spy("show", show, 2))
-    monkeypatch.setattr(inspector, "show_progress", spy("progress", progress, 1))
+    def spy_on_show(shown: Shown) -> None:
+        happened.append(f"show {shown.number}")
+        show(shown)
+
+    monkeypatch.setattr(inspector, "_show", spy_on_show)
+    monkeypatch.setattr(rowpage, "show_progress", spy("progress", progress, 1))
     monkeypatch.setattr(rows, "summary", spy("summary", summary, 2))
     test = app()
     assert not test.exception

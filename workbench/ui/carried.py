@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import streamlit as st
@@ -19,12 +19,25 @@ Params = Mapping[str, Sequence[str]]
 _PAGE = "workbench-page"  # the page that the session showed last
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What a page's URL carries beside the page's own value: fields of a value that several pages share.
+
+    Attributes:
+        shared: the value. names: of those fields, which are those of their parameters as well; the other fields of the
+            value stay as they are on such a page.
+    """
+
+    shared: Carried[Any]
+    names: tuple[str, ...]
+
+
 class Carried(Generic[V]):
     """What one page shows, a frozen dataclass, as the session holds it and the page's URL carries it.
 
     Args:
         page: its name. read: the value of query parameters, each with all its texts, and a message for every one that
-            is not understood. write: the parameters of a value.
+            is not understood. write: the parameters of a value. beside: what the page's URL carries as well.
     """
 
     def __init__(
@@ -32,43 +45,67 @@ class Carried(Generic[V]):
         page: str,
         read: Callable[[Params], tuple[V, list[str]]],
         write: Callable[[V], dict[str, list[str]]],
+        beside: Beside | None = None,
     ) -> None:
-        self._page, self._from_params, self._to_params = page, read, write
+        self._page, self._from_params, self._to_params, self._beside = page, read, write, beside
         names = ("value", "notices", "url", "linked", "changed", "held")
         self._value, self._notices, self._url, self._linked, self._changed, self._held = (
             f"workbench-{page}-{name}" for name in names
         )
 
+    @property
+    def _parts(self) -> list[Carried[Any]]:
+        """The values that the page's URL carries."""
+        return [self] if self._beside is None else [self._beside.shared, self]
+
     def current(self) -> V:
-        """The value of this session."""
+        """The value of this session; that of the URL where the session has none yet and shows this page."""
         if self._value not in st.session_state:
-            self._read()
+            mine = st.session_state.get(_PAGE, self._page) == self._page
+            self._take(*self._from_params(self._own(_params() if mine else {})))
         return cast("V", st.session_state[self._value])
 
-    def _read(self) -> None:
-        params = _params()
-        value, problems = self._from_params(params)
+    def _take(self, value: V, problems: list[str]) -> None:
         st.session_state[self._value], st.session_state[self._notices] = value, problems
-        st.session_state[self._url], st.session_state[self._linked] = params, value
+        st.session_state[self._linked] = value
+
+    def _own(self, params: Params) -> Params:
+        """The parameters of the page's own value."""
+        shared = () if self._beside is None else self._beside.names
+        return {name: texts for name, texts in params.items() if name not in shared}
+
+    def _read(self, params: Params) -> list[tuple[Carried[Any], Any, list[str]]]:
+        """What parameters make of each value, with a message for every one that is not understood."""
+        found: list[tuple[Carried[Any], Any, list[str]]] = [(self, *self._from_params(self._own(params)))]
+        if self._beside is not None:
+            shared, names = self._beside.shared, self._beside.names
+            read, problems = shared._from_params({name: params[name] for name in params if name in names})
+            value = replace(shared.current(), **{name: getattr(read, name) for name in names})
+            found.insert(0, (shared, value, problems))
+        return found
 
     def follow_url(self) -> bool:
         """Take the value from the URL where that is not what the session wrote last, as after a step back or forward.
 
         A widget that changed the value in this run goes first: the browser may not yet know what was written for the
-        last one. A URL without parameters is no step where another page was shown in between, since pages drop them.
+        last one. A URL without parameters is no step where another page was shown in between, since pages drop them;
+        one with parameters is a step or a link, for another page may have changed what both show.
         """
-        value = self.current()
-        self.hold_url(False)
-        changed = st.session_state.pop(self._changed, False)
         away = st.session_state.get(_PAGE, self._page) != self._page
         st.session_state[_PAGE] = self._page
+        self.hold_url(False)
         params = _params()
-        if changed or params == st.session_state[self._url] or (away and not params):
+        changed = [st.session_state.pop(part._changed, False) for part in self._parts]
+        if any(changed):
             return False
-        if self._from_params(params)[0] == value:
-            st.session_state[self._url] = params
+        if not params if away else params == st.session_state.get(self._url):
             return False
-        self._read()
+        st.session_state[self._url] = params
+        read = self._read(params)
+        if all(part.current() == value and not problems for part, value, problems in read):
+            return False
+        for part, value, problems in read:
+            part._take(value, problems)
         return True
 
     def linked(self) -> V | None:
@@ -84,7 +121,8 @@ class Carried(Generic[V]):
         """Change fields, as a person did; what was said of the link no longer concerns what is shown."""
         value = self.current()
         if any(getattr(value, name) != new for name, new in fields.items()):
-            st.session_state[self._notices] = []
+            for part in self._parts:
+                st.session_state[part._notices] = []
             st.session_state[self._changed] = True
         self.settle(**fields)
 
@@ -107,7 +145,7 @@ class Carried(Generic[V]):
     def notices(self) -> list[str]:
         """What is to be said of the link."""
         self.current()
-        return list(st.session_state[self._notices])
+        return [text for part in self._parts for text in st.session_state.get(part._notices, ())]
 
     def bound(self, field: str, key: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[[], None]:
         """A callback that takes a widget's value into a field."""
@@ -126,9 +164,15 @@ class Carried(Generic[V]):
         if st.session_state.get(self._held):
             return
         params = self._to_params(self.current())
+        if self._beside is not None:
+            shared = self._beside.shared
+            carried = shared._to_params(shared.current())
+            params = {name: carried[name] for name in self._beside.names if name in carried} | params
         if _params() != params:
             st.query_params.from_dict(params)
-        st.session_state[self._url], st.session_state[self._changed] = params, False
+        st.session_state[self._url] = params
+        for part in self._parts:
+            st.session_state[part._changed] = False
 
 
 def leave_page() -> None:

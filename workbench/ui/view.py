@@ -18,6 +18,8 @@ from workbench.words import few
 
 VIEWS = {"bins": "Bins", "capacity": "Capacity", "diff": "Value diff", "export": "Shrink and export"}
 MODEL, RECORDED, CUDA, VENDOR = ENGINES = ("model", "recorded", "cuda", "vendor")
+# The fields that say which row is shown, and in which circumstances: every page that concerns one row carries them.
+ROW = ("capture", "digest", "scores", "lengths", "starts", "indices", "row", "k", "op", "release", "device")
 RADII = (8, 24, 64, MAX_RADIUS)
 VARIANTS = tuple(dict.fromkeys(variant.name for path in PATHS for variant in path.variants))
 _LONGEST = 1000
