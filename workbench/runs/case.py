@@ -64,8 +64,22 @@ class Case:
         """The same row in another release, whether its routing is known or not; what was worked out is shared."""
         if release == self.release:
             return self
-        other = copy(self)
+        other = self._unrouted_copy()
         other.release = release
+        return other
+
+    def with_op(self, op: str) -> Case:
+        """The same row given to another op; what was worked out is shared.
+
+        Raises:
+            UsageError: it is not known.
+        """
+        other = self._unrouted_copy()
+        other.op, other._known_op = op, get_op(op)
+        return other
+
+    def _unrouted_copy(self) -> Case:
+        other = copy(self)
         for name in ("_routed", "of_the_call", "possible"):
             vars(other).pop(name, None)
         return other

@@ -15,6 +15,7 @@ from workbench.engines.registry import vendor_engine
 from workbench.errors import UsageError, WorkbenchError
 from workbench.paths.catalog import get_path
 from workbench.paths.ops import OPS
+from workbench.paths.spec import Path
 from workbench.runs.case import Case
 from workbench.runs.launched import run_launched
 from workbench.runs.matrix import MODEL, VENDOR, VERDICTS, Cell, Judge
@@ -80,40 +81,63 @@ class ModelJudge:
             self._case = Case(row, None, None, self._device, self._k)
         if self._case.op != op:
             self._case = Case(row, op, None, self._device, self._k)
-        case = self._case.in_release(release)
-        taken = case.route
-        if taken is None or taken.path is None or taken.variant is None:
-            known = taken is not None and not taken.unknown
-            return replace(cell, **{"refused" if known else "unknown": case.unrouted}), None  # type: ignore[arg-type]
-        path = get_path(taken.path)
-        risk = case.risk(path, path.variant(taken.variant))
-        return replace(
-            cell,
-            path=risk.path,
-            variant=risk.variant,
-            risk=risk.level,
-            p_clean=risk.p_clean,
-            expected_missing=risk.expected_missing,
-            order_correlation=risk.order_correlation,
-            refused="; ".join(risk.refused),
-            fault=risk.finding,
-            notes=(risk.note,) if risk.note else (),
-        ), case
+        cell = routed_cell(self._case, release)
+        return cell, None if cell.path is None else self._case.in_release(release)
 
     def _run(self, cell: Cell, case: Case) -> Cell:
-        calls: list[tuple[str, int]] = []
-        prints: set[Fingerprint] = set()
-        same = keeps_order(cell.path, cell.variant)
-        for number in range(self._repeats):
-            (made,) = run_case(case, seed=self._seed + (0 if same else number), arrival=self._arrival)
-            if made.selection is None or made.verdict is None:  # what is refused once is refused always
-                why = made.line.refused or ""
-                if cell.state in ("unknown", "refused", "fault"):
-                    return cell if cell.why else replace(cell, unknown=why)
-                return replace(cell, notes=tuple(dict.fromkeys(filter(None, (*cell.notes, why)))))
-            calls.append((made.verdict.kind, made.verdict.missing))
-            prints.add(fingerprint(case.row.valid, made.selection.indices))
-        return replace(counted(cell, calls), repeatability=kind_of(prints) if len(calls) > 1 else None)
+        return called_cell(cell, case, self._repeats, self._seed, self._arrival)
+
+
+def routed_cell(case: Case, release: str) -> Cell:
+    """Where a release sends a row, and what the analysis says of it there, before a model is called."""
+    there = case.in_release(release)
+    taken = there.route
+    if taken is None or taken.path is None or taken.variant is None:
+        known = taken is not None and not taken.unknown
+        cell = Cell(release, MODEL, case.op)
+        return replace(cell, **{"refused" if known else "unknown": there.unrouted})  # type: ignore[arg-type]
+    return path_cell(there, get_path(taken.path), taken.variant, release)
+
+
+def path_cell(case: Case, path: Path, variant: str, release: str = "") -> Cell:
+    """What the analysis says of a row on a path and one of its variants, before a model is called. ``release``: that
+    sends it there; empty where the path is judged by itself."""
+    risk = case.risk(path, path.variant(variant))
+    return Cell(
+        release,
+        MODEL,
+        case.op,
+        risk.path,
+        risk.variant,
+        risk=risk.level,
+        p_clean=risk.p_clean,
+        expected_missing=risk.expected_missing,
+        order_correlation=risk.order_correlation,
+        refused="; ".join(risk.refused),
+        fault=risk.finding,
+        notes=(risk.note,) if risk.note else (),
+    )
+
+
+def called_cell(cell: Cell, case: Case, repeats: int, seed: int = 0, arrival: str = "random") -> Cell:
+    """A cell of ``path_cell`` with what its path's model makes of the row in so many calls; where there is no call it
+    says why."""
+    assert cell.path is not None
+    assert cell.variant is not None
+    calls: list[tuple[str, int]] = []
+    prints: set[Fingerprint] = set()
+    same = keeps_order(cell.path, cell.variant)
+    for number in range(repeats):
+        at = seed + (0 if same else number)
+        (made,) = run_case(case, paths=cell.path, variants=cell.variant, seed=at, arrival=arrival)
+        if made.selection is None or made.verdict is None:  # what is refused once is refused always
+            why = made.line.refused or ""
+            if cell.state in ("unknown", "refused", "fault"):
+                return cell if cell.why else replace(cell, unknown=why)
+            return replace(cell, notes=tuple(dict.fromkeys(filter(None, (*cell.notes, why)))))
+        calls.append((made.verdict.kind, made.verdict.missing))
+        prints.add(fingerprint(case.row.valid, made.selection.indices))
+    return replace(counted(cell, calls), repeatability=kind_of(prints) if len(calls) > 1 else None)
 
 
 def _no_op(cell: Cell, ops: Sequence[str]) -> Cell:

@@ -36,9 +36,13 @@ def cells_sentence(cells: Sequence[Cell], who: str) -> str:
     return _of_package(cells, who)
 
 
-def cell_sentence(cell: Cell, of: int) -> str:
-    """What one release made of a row, and what that rests on. ``of``: winners wanted, min(k, length)."""
-    where = f"{cell.release}{f' ({_path(cell)})' if cell.path else ''}"
+def cell_sentence(cell: Cell, of: int, who: str | None = None) -> str:
+    """What one release made of a row, and what that rests on.
+
+    Args:
+        of: winners wanted, min(k, length). who: what is spoken of, where that is not the release on its path.
+    """
+    where = who or f"{cell.release}{f' ({_path(cell)})' if cell.path else ''}"
     if cell.state in ("fault", "refused", "unknown"):
         what = {"fault": "faults", "refused": "refuses the row", "unknown": "is not judged"}[cell.state]
         before = f" after {_count(cell.calls, 'call')}" if cell.state == "fault" and cell.calls else ""
