@@ -87,3 +87,42 @@ def marks_of(
             unselected={"marker": {"opacity": 1}},
         )
     )
+
+
+def outline(figure: go.Figure, x: float, y: float, size: float) -> None:
+    """A square around the mark whose cell is told below the picture."""
+    import plotly.graph_objects as go
+
+    figure.add_trace(
+        go.Scatter(
+            x=[x],
+            y=[y],
+            mode="markers",
+            name="shown below",
+            marker={"symbol": "square-open", "size": size, "color": palette.THRESHOLD, "line": {"width": 2.5}},
+            hoverinfo="skip",
+            unselected={"marker": {"opacity": 1}},
+        )
+    )
+
+
+def clickable(figure: go.Figure) -> None:
+    """The legend above, and marks that are met wherever in their cell the pointer is."""
+    figure.update_layout(
+        showlegend=True,
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1,
+            "yanchor": "bottom",
+            "itemclick": False,
+            "itemdoubleclick": False,
+            "itemsizing": "constant",
+            "font": {"size": 12.5},
+        },
+        clickmode="event+select",
+        dragmode=False,
+        hovermode="closest",
+        hoverdistance=-1,
+    )

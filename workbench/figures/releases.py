@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.grid import grounds, marks_of
-from workbench.figures.words import count, value
+from workbench.figures.grid import clickable, grounds, marks_of, outline
+from workbench.figures.words import count, value, wrapped
 from workbench.runs.matrix import Cell, Matrix, MatrixRow
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ def releases_figure(matrix: Matrix, chosen: tuple[int, int] | None = None) -> go
     Returns:
         A figure whose marks stand near (column, -lane); ``cell_at`` turns a clicked place into a cell.
     """
-    import plotly.graph_objects as go
-
     rows, releases = places_shown(matrix)
     lanes, columns = len(rows), len(releases)
     high = _row_height(lanes)
@@ -84,22 +81,7 @@ def releases_figure(matrix: Matrix, chosen: tuple[int, int] | None = None) -> go
     if numbered:
         _numbers(figure, [(x, up - y - 10 / high, cell.missing_mean) for x, y, cell in cells if cell.missing_mean])
     if chosen is not None and chosen[0] in rows and chosen[1] in releases:
-        figure.add_trace(
-            go.Scatter(
-                x=[releases.index(chosen[1])],
-                y=[up - rows.index(chosen[0])],
-                mode="markers",
-                name="shown below",
-                marker={
-                    "symbol": "square-open",
-                    "size": size + 7,
-                    "color": palette.THRESHOLD,
-                    "line": {"width": 2.5},
-                },
-                hoverinfo="skip",
-                unselected={"marker": {"opacity": 1}},
-            )
-        )
+        outline(figure, releases.index(chosen[1]), up - rows.index(chosen[0]), size + 7)
     figure.update_xaxes(
         **axis(
             f"release of {packages[0]}, oldest first" if len(packages) == 1 else "release",
@@ -119,24 +101,7 @@ def releases_figure(matrix: Matrix, chosen: tuple[int, int] | None = None) -> go
             showgrid=False,
         )
     )
-    figure.update_layout(
-        showlegend=True,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "bottom",
-            "itemclick": False,
-            "itemdoubleclick": False,
-            "itemsizing": "constant",
-            "font": {"size": 12.5},
-        },
-        clickmode="event+select",
-        dragmode=False,
-        hovermode="closest",
-        hoverdistance=-1,  # the mark of the cell under the pointer, wherever in the cell it is
-    )
+    clickable(figure)
     return figure
 
 
@@ -181,14 +146,5 @@ def _told(name: str, row: MatrixRow, cell: Cell) -> str:
         told.append(f"{cell.verdict}: {count(cell.lost_calls)} of {count(cell.calls)} calls lost winners")
         told.append(f"{missing_text(cell.missing_mean) or 0} of {count(of)} missing a call, on average")
     if cell.why:
-        told += _wrapped(cell.why)
+        told += wrapped(cell.why)
     return "<br>".join(text.replace("<", "&lt;") for text in told)
-
-
-def _wrapped(text: str, width: int = 70, lines: int = 4) -> list[str]:
-    words, found = " ".join(text.split())[: width * lines].split(" "), [""]
-    for word in words:
-        if len(found[-1]) + len(word) > width and found[-1]:
-            found.append("")
-        found[-1] = f"{found[-1]} {word}".strip()
-    return found[: math.ceil(lines)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.grid import grounds, marks_of
+from workbench.figures.grid import clickable, grounds, marks_of
 from workbench.figures.laid import ALL, GRAVITY, Cell, Timeline, timeline, token_mark, token_text
 from workbench.figures.words import count
 
@@ -101,24 +101,7 @@ def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
             showgrid=False,
         )
     )
-    figure.update_layout(
-        showlegend=True,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "bottom",
-            "itemclick": False,
-            "itemdoubleclick": False,
-            "itemsizing": "constant",
-            "font": {"size": 12.5},
-        },
-        clickmode="event+select",
-        dragmode=False,
-        hovermode="closest",
-        hoverdistance=-1,  # the mark of the cell under the pointer, wherever in the cell it is
-    )
+    clickable(figure)
     return figure
 
 

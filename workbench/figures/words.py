@@ -55,3 +55,13 @@ def probability(number: float | None, *, possible: bool = False) -> str:
     if number < 1e-4:
         return f"{number:.0e}".replace("e-0", "e-").replace("-", MINUS)
     return f"{number:.4f}" if number < 0.9999 else ">0.9999"
+
+
+def wrapped(text: str, width: int = 70, lines: int = 4) -> list[str]:
+    """The first lines of a text, parted between words."""
+    words, found = " ".join(text.split())[: width * lines].split(" "), [""]
+    for word in words:
+        if len(found[-1]) + len(word) > width and found[-1]:
+            found.append("")
+        found[-1] = f"{found[-1]} {word}".strip()
+    return found[:lines]
