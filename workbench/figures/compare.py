@@ -1,0 +1,185 @@
+"""One row on many paths: paths downwards, to the right their variants or engines; or ops, and releases to the right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.figures import palette
+from workbench.figures.frame import axis, new_figure
+from workbench.figures.grid import clickable, grounds, marks_of, outline
+from workbench.figures.releases import missing_text
+from workbench.figures.words import count, probability, wrapped
+from workbench.runs.compare import Compared, Place
+from workbench.runs.matrix import Cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+_ROW, _SIZE = 23, 12  # pixels of a line and of a mark
+_WIDTH = 500  # pixels of all columns where a page is narrow
+_NUMBERED = 54  # pixels of a column from which numbers stand beside its marks
+EXPECTED = "≈"  # before a number that the analysis expects, and no call showed
+_TITLES = {"variants": "variant", "engines": "engine", "releases": "release"}
+
+
+def place_at(found: Compared, x: float, y: float) -> Place | None:
+    """The cell of a clicked place of the picture; ``None`` where there is none."""
+    column, lane = round(x), round(-y)
+    if not (0 <= lane < len(found.lines) and 0 <= column < len(found.columns)):
+        return None
+    place = (found.lines[lane], found.columns[column])
+    return place if place in found.cells else None
+
+
+def is_numbered(found: Compared) -> bool:
+    """Whether there is room for values missing beside the marks."""
+    return _WIDTH / max(1, len(found.columns)) >= _NUMBERED
+
+
+def number_text(cell: Cell) -> str:
+    """Values missing on average: of the calls, else, with ``≈``, of random arrival orders by the analysis; empty where
+    nothing is missing or it is not known."""
+    if cell.calls:
+        return missing_text(cell.missing_mean) if cell.missing_mean else ""
+    return f"{EXPECTED}{missing_text(cell.expected_missing)}" if cell.expected_missing else ""
+
+
+def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
+    """Paths downwards, columns to the right; where the row stands by colour and symbol.
+
+    Args:
+        found: with a line at least. chosen: (line, column) of the cell to outline.
+
+    Returns:
+        A figure whose marks stand at (column, -lane); ``place_at`` turns a clicked place into a cell.
+    """
+    lanes, columns = len(found.lines), len(found.columns)
+    names = list(found.columns)
+    if found.axis == "releases":
+        packages = {name.partition("==")[0] for name in names}
+        names = [name.partition("==")[2] if len(packages) == 1 else name for name in names]
+    longest = max(map(len, names))
+    turned = columns * (7 * longest + 8) > _WIDTH
+    bottom = 46 + (int(5.4 * longest) if turned else 16)
+    left = 46 + 7 * max(map(len, found.lines))
+    figure = new_figure(38 + _ROW * lanes + bottom, top=38, bottom=bottom, left=left)
+    cells = [
+        (x, y, found.cells[line, column])
+        for y, line in enumerate(found.lines)
+        for x, column in enumerate(found.columns)
+        if (line, column) in found.cells
+    ]
+    grounds(figure, [(x, y, str(cell.state)) for x, y, cell in cells], palette.STANDINGS, columns, lanes)
+    for state in palette.STANDINGS:
+        told: list[tuple[int, float, str]] = [
+            (x, -y, _told(found, (found.lines[y], found.columns[x]))) for x, y, cell in cells if cell.state == state
+        ]
+        if told:
+            marks_of(figure, told, state, palette.STANDINGS, _SIZE, state)
+    if is_numbered(found):
+        _numbers(figure, [(x, -y, number_text(cell)) for x, y, cell in cells if number_text(cell)])
+    if chosen in found.cells and chosen is not None:
+        outline(figure, found.columns.index(chosen[1]), -found.lines.index(chosen[0]), _SIZE + 7)
+    figure.update_xaxes(
+        **axis(
+            _TITLES[found.axis] + (f" of {packages.pop()}" if found.axis == "releases" and len(packages) == 1 else ""),
+            range=[-0.6, columns - 0.4],
+            tickvals=list(range(columns)),
+            ticktext=names,
+            tickangle=-60 if turned else 0,
+            showgrid=False,
+        )
+    )
+    figure.update_yaxes(
+        **axis(
+            "",
+            range=[-(lanes - 1) - 0.6, 0.6],
+            tickvals=[-lane for lane in range(lanes)],
+            ticktext=[f"<b>▸ {line}</b>" if line == found.reached else line for line in found.lines],
+            showgrid=False,
+        )
+    )
+    clickable(figure)
+    return figure
+
+
+def _numbers(figure: go.Figure, numbers: list[tuple[int, float, str]]) -> None:
+    """Values missing on average, to the right of the marks."""
+    for x, y, text in numbers:
+        figure.add_annotation(
+            x=x,
+            y=y,
+            xanchor="left",
+            xshift=_SIZE,
+            text=text,
+            showarrow=False,
+            font={"size": 11, "color": palette.TEXT},
+        )
+
+
+def _told(found: Compared, place: Place) -> str:
+    cell = found.cells[place]
+    where = f"{cell.path} ({cell.variant})" if cell.path else ""
+    if found.axis == "releases":
+        told = [f"{place[0]} of {place[1]}: {cell.state}", *filter(None, [where])]
+    else:
+        told = [f"{where or place[0]}{'' if found.axis == 'variants' else f' · {place[1]}'}: {cell.state}"]
+    if cell.calls:
+        lost = f"{count(cell.lost_calls)} of {count(cell.calls)} calls lost winners"
+        told.append(f"{cell.verdict}: {lost}")
+        told.append(f"{missing_text(cell.missing_mean) or 0} of {count(found.of)} missing a call, on average")
+    elif cell.expected_missing:
+        told.append(f"a random arrival order loses {missing_text(cell.expected_missing)} of {count(found.of)}")
+    if cell.why:
+        told += wrapped(cell.why)
+    return "<br>".join(text.replace("<", "&lt;") for text in told)
+
+
+def compared_table(found: Compared) -> pd.DataFrame:
+    """One line a cell, in the picture's order; integers nullable, ``why`` holds the reasons where there is no verdict
+    and what else must be known."""
+    import pandas as pd
+
+    places = [(line, column) for line in found.lines for column in found.at(line)]
+    cells = [found.cells[place] for place in places]
+    frame = pd.DataFrame(
+        {
+            **({"op": [line for line, _ in places]} if found.axis == "releases" else {}),
+            **({} if found.axis == "variants" else {_TITLES[found.axis]: [column for _, column in places]}),
+            "path": [cell.path for cell in cells],
+            "variant": [cell.variant for cell in cells],
+            "state": [cell.state for cell in cells],
+            "verdict": [cell.verdict for cell in cells],
+            "calls": [cell.calls for cell in cells],
+            "lost_calls": [cell.lost_calls if cell.calls else None for cell in cells],
+            "missing_mean": [cell.missing_mean for cell in cells],
+            "missing_most": [cell.missing_most for cell in cells],
+            "risk": [cell.risk for cell in cells],
+            "p_clean": [cell.p_clean for cell in cells],
+            "expected_missing": [cell.expected_missing for cell in cells],
+            "why": [cell.why or "; ".join(cell.notes) for cell in cells],
+        }
+    )
+    for name in ("calls", "lost_calls", "missing_most"):
+        frame[name] = frame[name].astype("Int64")
+    for name in ("missing_mean", "p_clean", "expected_missing"):
+        frame[name] = frame[name].astype("Float64")
+    return frame
+
+
+def shown_texts(cell: Cell) -> tuple[str, str, str]:
+    """Of a cell as people read it: values missing a call, p_clean, and values that a random order loses."""
+    risky = cell.risk in ("at risk", "certain")
+    mean = cell.missing_mean
+    missing = "–" if not cell.calls else missing_text(mean) or "0" if mean is not None else span_text(cell)
+    expected = "–" if cell.expected_missing is None else missing_text(cell.expected_missing) or "0"
+    return missing, probability(cell.p_clean, possible=risky), expected
+
+
+def span_text(cell: Cell) -> str:
+    """Least to most values missing in a call."""
+    least, most = cell.missing_least, cell.missing_most
+    if least is None or most is None:
+        return "–"
+    return count(least) if least == most else f"{count(least)} – {count(most)}"

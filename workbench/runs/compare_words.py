@@ -1,0 +1,151 @@
+"""What a row on many paths amounts to in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from workbench.runs.compare import NOT_CALLED, UNROUTED, Compared
+from workbench.runs.matrix import MODEL, Cell
+from workbench.runs.matrix_words import cell_sentence, cells_sentence
+from workbench.runs.run import STOCK
+from workbench.words import few, listed
+
+
+def compared_sentence(found: Compared, who: str = "paths") -> str:
+    """What became of the row. ``who``: which paths were looked at, as in ``vllm paths``."""
+    if not found.cells:
+        return f"There is nothing to show of the {who}."
+    match found.axis:
+        case "variants":
+            return _of_variants(found, who)
+        case "engines":
+            return _of_engines(found, who)
+    return _of_releases(found)
+
+
+def spot_sentence(found: Compared, place: tuple[str, str]) -> str:
+    """What became of the row in one cell, and what that rests on."""
+    cell = found.cells[place]
+    return cell_sentence(cell, found.of, _who(cell, found.axis == "releases"))
+
+
+def _who(cell: Cell, in_release: bool) -> str:
+    """What a cell is of: ``vllm.filtered (stock)``, ``vllm.persistent_topk of vllm==0.26.0``, ``The cuda engine``."""
+    if in_release:
+        return f"{cell.op} of {cell.release}" + (f" ({cell.path}, {cell.variant})" if cell.path else "")
+    if cell.engine == MODEL:
+        return f"{cell.path} ({cell.variant})"
+    if cell.engine == "recorded":
+        return "What production returned"
+    where = f" on {cell.path} ({cell.variant})" if cell.path else ""
+    return f"The {cell.engine} engine{where}"
+
+
+def _of_releases(found: Compared) -> str:
+    """The row's own op over its releases, then what the newest release of the others makes of the row."""
+    texts = []
+    own = found.at(found.reached) if found.reached is not None else {}
+    if own:
+        texts.append(cells_sentence(list(own.values()), f"Through {found.reached} the row"))
+    newest = {line: list(found.at(line).values())[-1] for line in found.lines if line != found.reached}
+    taken = [line for line, cell in newest.items() if cell.state not in ("refused", "unknown")]
+    other = "other " if own else ""
+    if not taken:
+        unknown = {cell.unknown for cell in newest.values() if cell.state == "unknown"}
+        why = f": {unknown.pop()}" if len(unknown) == 1 else ""
+        verb = "was judged" if any(cell.state == "unknown" for cell in newest.values()) else "takes it"
+        texts += [f"None of the {len(newest)} {other}ops {verb}{why}."] if newest else []
+        return " ".join(texts)
+    losing = [line for line in taken if newest[line].loses]
+    of = f"the {len(taken)} {other}op{'' if len(taken) == 1 else 's'} that take{'s' if len(taken) == 1 else ''} it"
+    if losing:
+        verb = _verb([newest[line] for line in losing])
+        texts.append(
+            f"Of {of} in {'its' if len(taken) == 1 else 'their'} newest release, {len(losing)} {verb}: "
+            f"{_names(losing)}."
+        )
+    else:
+        texts.append(f"None of {of} loses anything in its newest release.")
+    return " ".join(texts)
+
+
+def _of_variants(found: Compared, who: str) -> str:
+    lines = [line for line in found.lines if line != UNROUTED]
+    own = {line: found.cells[line, STOCK] for line in lines if (line, STOCK) in found.cells}
+    taken = [line for line, cell in own.items() if cell.state != "refused"]
+    if not taken:
+        return f"None of the {len(lines)} {who} takes this row as stock; each says why."
+    losing = [line for line in taken if own[line].loses]
+    of = f"{len(taken)} {who} that take{'s' if len(taken) == 1 else ''} this row"
+    if not losing:
+        other = [line for line in taken if any(cell.loses for cell in found.at(line).values())]
+        text = f"As stock, none of the {of} can lose winners{_calls(own.values())}"
+        return f"{text}; in another variant {_names(other)} can." if other else f"{text}, nor in any other variant."
+    text = f"As stock, {len(losing)} of the {of} {_verb([own[line] for line in losing])}{_calls(own.values())}: "
+    text += f"{_names(losing)}."
+    kept = [line for line in losing if any(cell.state == "clean" for cell in found.at(line).values())]
+    return f"{text} {_kept(losing, kept)}"
+
+
+def _kept(losing: Sequence[str], kept: Sequence[str]) -> str:
+    """Which of the paths that lose have a variant that does not."""
+    if not kept:
+        return f"{'It has no' if len(losing) == 1 else 'None of them has a'} variant that loses nothing."
+    if len(kept) == len(losing):
+        return f"{'It' if len(losing) == 1 else 'Each of them'} has a variant that loses nothing."
+    rest = [line for line in losing if line not in kept]
+    have = "has" if len(kept) == 1 else "have"
+    return f"{len(kept)} of them {have} a variant that loses nothing; not {_names(rest)}."
+
+
+def _of_engines(found: Compared, who: str) -> str:
+    texts = []
+    models = [cell for (_, column), cell in found.cells.items() if column == MODEL]
+    taken = [cell for cell in models if cell.state != "refused"]
+    if taken:
+        losing = [cell for cell in taken if cell.loses]
+        how = _calls(taken) or ", by the analysis"
+        if losing:
+            names = _names([str(cell.path) for cell in losing])
+            texts.append(f"{len(losing)} of the {len(taken)} {who} that take this row {_verb(losing)}{how}: {names}.")
+        else:
+            texts.append(f"None of the {len(taken)} {who} that take this row can lose winners{how}.")
+    elif models:
+        texts.append(f"None of the {len(models)} {who} takes this row.")
+    for engine in found.columns:
+        places = [place for place in found.cells if place[1] == engine]
+        if engine != MODEL:
+            texts.append(_of_engine(found, engine, places))
+    return " ".join(filter(None, texts))
+
+
+def _of_engine(found: Compared, engine: str, places: Sequence[tuple[str, str]]) -> str:
+    """What an engine besides the model made of the row: of one path in full, of several how many lost."""
+    if len(places) == 1 and found.cells[places[0]].unknown != NOT_CALLED:
+        return spot_sentence(found, places[0])
+    called = [found.cells[place] for place in places if found.cells[place].calls or found.cells[place].fault]
+    losing = [cell for cell in called if cell.loses]
+    if not called:
+        return f"The {engine} engine was not called yet."
+    names = _names([str(cell.path) for cell in losing])
+    lost = f"{len(losing)} {_verb(losing)}: {names}" if losing else "none lost winners"
+    return f"Of {len(called)} kernel{'' if len(called) == 1 else 's'} that the {engine} engine called, {lost}."
+
+
+def _verb(cells: Sequence[Cell]) -> str:
+    states = {cell.state for cell in cells}
+    one = len(cells) == 1
+    found = [f"lose{'s' if one else ''} winners"] if "loses" in states else []
+    found += ["can lose winners"] if "can lose" in states else []
+    found += [f"fault{'s' if one else ''}"] if "fault" in states else []
+    return listed(found, "or")
+
+
+def _calls(cells: Iterable[Cell]) -> str:
+    made = [cell.calls for cell in cells if cell.calls]
+    models = f"{len(made)} model{'' if len(made) == 1 else 's'}"
+    return f", {max(made)} calls each by {models}" if made else ""
+
+
+def _names(lines: Sequence[str]) -> str:
+    return few(lines, 4)
