@@ -30,7 +30,7 @@ from workbench.ui.view import CUDA, ENGINES, MODEL, RECORDED, VENDOR
 from workbench.vendor.release import parse_wheel
 
 CALLS = 10  # of a kernel or an op where it is asked for
-_KEPT = 12
+_KEPT = 96  # every path of a row or two
 _ABOUT = """What makes the selection:
 
 - **model**: the path as described, under an arrival order that is chosen
@@ -113,6 +113,11 @@ def _asked(circumstances: tuple[object, ...], number: int, engine: str, path: st
 def open_released(release: str) -> OpEngine:
     """What calls the ops of a release."""
     return vendor_engine(release)
+
+
+def known_answer(entry: Entry, number: int, engine: str, path: str | None) -> Called | None:
+    """The calls of ``answer``, where any session made them."""
+    return _asked(circumstances(entry, state.current()), number, engine, path).called
 
 
 def answer(entry: Entry, found: Inspection, number: int, engine: str, path: str | None, key: str) -> Called | None:

@@ -92,7 +92,9 @@ def _known(read: Callable[[str], Any]) -> Callable[[str], str]:
     return check
 
 
-def _one_of(options: Iterable[object]) -> Callable[[str], Any]:
+def one_of(options: Iterable[object]) -> Callable[[str], Any]:
+    """What reads one of a few options as a link carries it, and raises UsageError at others."""
+
     def check(text: str) -> Any:
         for option in options:
             if str(option) == text:
@@ -129,14 +131,14 @@ _READ: dict[str, Callable[[str], Any]] = {
     "op": _known(get_op),
     "release": lambda text: str(parse_release(text)),
     "device": lambda text: get_device(text).name,
-    "view": _one_of(VIEWS),
-    "engine": _one_of(ENGINES),
+    "view": one_of(VIEWS),
+    "engine": one_of(ENGINES),
     "path": lambda text: get_path(text).name,
     "bin": _whole(0, 65535),
-    "around": _one_of(RADII),
+    "around": one_of(RADII),
     "seed": _whole(0, 2**31 - 1),
-    "variant": _one_of(VARIANTS),
-    "style": _one_of(STYLES),
+    "variant": one_of(VARIANTS),
+    "style": one_of(STYLES),
 }
 assert set(_READ) == {field.name for field in fields(View)}
 
