@@ -34,6 +34,7 @@ def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[tup
         "audit": ((file, tmp_path / "audited"), {}),
         "bench": ((), {"rows": 1, "width": LENGTH, "k": 5, "samples": 1, "warmups": 0}),
         "bisect_release": ((row, RELEASE), {"calls": 1}),
+        "compare": ((row,), {}),
         "diverge": ((file, file), {}),
         "export": ((row,), {"to": tmp_path / "to"}),
         "inspect": ((row,), {}),

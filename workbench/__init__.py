@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from workbench.runs.bench import Bench
     from workbench.runs.bench_front import bench
     from workbench.runs.bisect import Bisection, bisect_release
+    from workbench.runs.compare import Compared, compare
     from workbench.runs.diverge import diverge
     from workbench.runs.divergence import Divergence
     from workbench.runs.inspect import Inspection
@@ -52,6 +53,7 @@ __all__ = [
     "Capture",
     "CaptureError",
     "Cell",
+    "Compared",
     "Divergence",
     "Exported",
     "Inspection",
@@ -72,6 +74,7 @@ __all__ = [
     "audit",
     "bench",
     "bisect_release",
+    "compare",
     "diverge",
     "export",
     "inspect",
@@ -100,6 +103,7 @@ _HOMES = {
     "Capture": "capture",
     "CaptureError": "errors",
     "Cell": "runs.matrix",
+    "Compared": "runs.compare",
     "Divergence": "runs.divergence",
     "Exported": "export.writing",
     "Inspection": "runs.inspect",
@@ -119,6 +123,7 @@ _HOMES = {
     "WorkbenchError": "errors",
     "bench": "runs.bench_front",
     "bisect_release": "runs.bisect",
+    "compare": "runs.compare",
     "diverge": "runs.diverge",
     "inspect": "runs.inspect:inspect_row",
     "make": "synthetic.make",

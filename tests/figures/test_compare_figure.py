@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from tests.runs.test_compare import bad
 from workbench.figures import palette
-from workbench.figures.compare import compared_figure, compared_table, number_text, place_at
+from workbench.figures.compare import compared_figure, number_text, place_at
 from workbench.runs.case import Case
 from workbench.runs.compare import Compared, by_releases, by_variants, run_cell
 from workbench.runs.matrix import Cell
@@ -93,19 +92,6 @@ def test_reasons_are_text(found: Compared) -> None:
     ]
     assert len(hover) == 1
     assert "&lt;b>no&lt;/b>" in hover[0]
-
-
-def test_the_table_has_a_line_a_cell(found: Compared) -> None:
-    table = compared_table(found)
-    assert len(table) == len(found.cells)
-    for line in table.itertuples():
-        cell = found.cells[line.path, line.variant]
-        assert line.state == cell.state
-        if cell.p_clean is not None:
-            assert line.p_clean == cell.p_clean
-        assert line.why == (cell.why or "; ".join(cell.notes))
-    assert table["calls"].dtype == "Int64"
-    assert np.all(table["calls"] == 0)
 
 
 def test_little_goes_to_the_browser(found: Compared, case: Case) -> None:

@@ -10,6 +10,7 @@ import torch
 import workbench as wb
 from tests.runs.test_matrix import crowded
 from tests.runs.test_matrix import small as small_row
+from workbench.errors import CaptureError, UsageError
 from workbench.paths.catalog import PATHS
 from workbench.paths.ops import OPS
 from workbench.runs.called import Called
@@ -175,3 +176,42 @@ def test_sentences(case: Case, ran: dict[tuple[str, str], Cell]) -> None:
     assert compared_sentence(fine.only("vllm").only("sglang"), "sglang paths") == (
         "There is nothing to show of the sglang paths."
     )
+
+
+def test_the_public_function_gives_the_same() -> None:
+    row = bad()
+    found = wb.compare(row)
+    assert isinstance(found, wb.Compared)
+    assert found.loses
+    frame = found.to_pandas()
+    assert len(frame) == len(found.cells) == len(PAIRS)
+    for line in frame.itertuples():
+        cell = found.cells[line.path, line.variant]
+        assert (line.state, line.why) == (cell.state, cell.why or "; ".join(cell.notes))
+        if cell.p_clean is not None:
+            assert line.p_clean == cell.p_clean
+    assert frame["calls"].dtype == "Int64"
+    assert (frame["calls"] == 0).all()
+    told: list[tuple[int, int]] = []
+    call = wb.Call(k=512, rows=1, width=700, stride=700, max_seq_len=700, op="vllm.persistent_topk", device="h200")
+    small = wb.Row(torch.randn(700, generator=torch.Generator().manual_seed(0)), 700, call=call)
+    released = wb.compare(small, "releases", 2, progress=lambda done, of: told.append((done, of)))
+    assert told == [(at + 1, len(told)) for at in range(len(told))]
+    assert told
+    assert not released.loses
+    cells = released.at("vllm.persistent_topk")
+    assert [cell.calls for cell in cells.values()] == [2] * 12 + [0]  # no model runs the newest release
+    other = wb.compare(row, "releases", op="sglang.topk_transform_paged_v2", device="b200")
+    assert other.lines[0] == "sglang.topk_transform_paged_v2"
+
+
+def test_what_cannot_be_compared_is_an_error() -> None:
+    for problem, more in {
+        "unknown way 'engines' to compare; known: variants and releases": {"by": "engines"},
+        "calls is -1; it must not be negative": {"calls": -1},
+        "unknown op": {"op": "no.op"},
+    }.items():
+        with pytest.raises(UsageError, match=problem):
+            wb.compare(bad(), **more)  # type: ignore[arg-type]
+    with pytest.raises(CaptureError, match="does not say k"):
+        wb.compare(wb.Row(torch.randn(64), 64))

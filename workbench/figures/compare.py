@@ -13,7 +13,6 @@ from workbench.runs.compare import Compared, Place
 from workbench.runs.matrix import Cell
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
 
 _ROW, _SIZE = 23, 12  # pixels of a line and of a mark
@@ -134,38 +133,6 @@ def _told(found: Compared, place: Place) -> str:
     if cell.why:
         told += wrapped(cell.why)
     return "<br>".join(text.replace("<", "&lt;") for text in told)
-
-
-def compared_table(found: Compared) -> pd.DataFrame:
-    """One line a cell, in the picture's order; integers nullable, ``why`` holds the reasons where there is no verdict
-    and what else must be known."""
-    import pandas as pd
-
-    places = [(line, column) for line in found.lines for column in found.at(line)]
-    cells = [found.cells[place] for place in places]
-    frame = pd.DataFrame(
-        {
-            **({"op": [line for line, _ in places]} if found.axis == "releases" else {}),
-            **({} if found.axis == "variants" else {_TITLES[found.axis]: [column for _, column in places]}),
-            "path": [cell.path for cell in cells],
-            "variant": [cell.variant for cell in cells],
-            "state": [cell.state for cell in cells],
-            "verdict": [cell.verdict for cell in cells],
-            "calls": [cell.calls for cell in cells],
-            "lost_calls": [cell.lost_calls if cell.calls else None for cell in cells],
-            "missing_mean": [cell.missing_mean for cell in cells],
-            "missing_most": [cell.missing_most for cell in cells],
-            "risk": [cell.risk for cell in cells],
-            "p_clean": [cell.p_clean for cell in cells],
-            "expected_missing": [cell.expected_missing for cell in cells],
-            "why": [cell.why or "; ".join(cell.notes) for cell in cells],
-        }
-    )
-    for name in ("calls", "lost_calls", "missing_most"):
-        frame[name] = frame[name].astype("Int64")
-    for name in ("missing_mean", "p_clean", "expected_missing"):
-        frame[name] = frame[name].astype("Float64")
-    return frame
 
 
 def shown_texts(cell: Cell) -> tuple[str, str, str]:

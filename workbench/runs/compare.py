@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from workbench.analysis.standing import STATES
+from workbench.arguments import checked
+from workbench.capture.row import Row
+from workbench.errors import UsageError
 from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.ops import OPS
 from workbench.runs.called import Called
@@ -16,6 +19,10 @@ from workbench.runs.judges import called_cell, counted, path_cell, routed_cell
 from workbench.runs.matrix import MODEL, Cell
 from workbench.runs.report import Result
 from workbench.runs.run import STOCK
+from workbench.words import listed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Axis = Literal["variants", "engines", "releases"]
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -32,6 +39,14 @@ assert set(_GRAVE) == set(STATES)
 
 Place = tuple[str, str]  # line, column
 Ran = Mapping[tuple[str, str], Cell]  # what models made of the row, by path and variant
+_COLUMNS = (
+    *("path", "variant", "engine", "op", "release", "state", "verdict", "calls", "lost_calls"),
+    *("missing_least", "missing_most", "missing_mean", "repeatability", "risk", "p_clean", "expected_missing"),
+)
+_WHOLE, _REAL = (
+    ("calls", "lost_calls", "missing_least", "missing_most"),
+    ("missing_mean", "p_clean", "expected_missing"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +72,33 @@ class Compared:
         """The cells of a line by their columns."""
         return {column: self.cells[line, column] for column in self.columns if (line, column) in self.cells}
 
+    @property
+    def loses(self) -> bool:
+        """Whether the row loses or can lose winners in a cell, or faults there."""
+        return any(cell.loses for cell in self.cells.values())
+
+    def places(self) -> list[Place]:
+        """(line, column) of every cell, lines first."""
+        return [(line, column) for line in self.lines for column in self.at(line)]
+
+    def to_records(self) -> list[dict[str, object]]:
+        """One dictionary a cell, with its state and why there is no verdict, or what else must be known."""
+        return [
+            {name: getattr(cell, name) for name in _COLUMNS} | {"why": cell.why or "; ".join(cell.notes)}
+            for cell in (self.cells[place] for place in self.places())
+        ]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One line a cell, lines first; integers nullable."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.to_records(), columns=[*_COLUMNS, "why"])
+        for name in _WHOLE:
+            frame[name] = frame[name].astype("Int64")
+        for name in _REAL:
+            frame[name] = frame[name].astype("Float64")
+        return frame
+
     def only(self, system: str | None = None, losing: bool = False) -> Compared:
         """The lines of one of ``SYSTEMS``, those on which the row loses or can lose in some column, or both; columns
         that are then empty are left out. What is of no path stays unless it does not lose."""
@@ -70,6 +112,47 @@ class Compared:
         used = {column for _, column in kept}
         columns = tuple(column for column in self.columns if column in used)
         return replace(self, lines=lines, columns=columns, cells=kept)
+
+
+@checked
+def compare(
+    row: Row,
+    by: str = "variants",
+    calls: int = 0,
+    *,
+    op: str | None = None,
+    release: str | None = None,
+    device: str | None = None,
+    k: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Compared:
+    """One row on every path, by the analysis and, where calls are asked for, by the models.
+
+    Args:
+        row: the row.
+        by: ``"variants"`` of each path, or ``"releases"``: each op in every release that has it, on the path that it
+            sends the row to there.
+        calls: of each model that takes the row, under random arrival orders by seed, from 0; 0 for the analysis alone,
+            which takes every arrival order.
+        op, release, device, k: those of the call where not given.
+        progress: called with the number of models done, and of all.
+
+    Raises:
+        UsageError: an unknown name, or a negative number of calls. CaptureError: k is not known.
+    """
+    if by not in (ways := {"variants": by_variants, "releases": by_releases}):
+        raise UsageError(f"unknown way {by!r} to compare; known: {listed(ways)}")
+    if calls < 0:
+        raise UsageError(f"calls is {calls}; it must not be negative")
+    case = Case(row, op, release, device, k)
+    ran: dict[tuple[str, str], Cell] = {}
+    found = ways[by](case, ran)
+    todo = cells_to_run(found, ran) if calls else []
+    for done, cell in enumerate(todo, 1):
+        ran[str(cell.path), str(cell.variant)] = run_cell(case, cell, calls)
+        if progress is not None:
+            progress(done, len(todo))
+    return ways[by](case, ran) if todo else found
 
 
 def _compared(case: Case, axis: Axis, columns: Sequence[str], cells: Mapping[Place, Cell]) -> Compared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from workbench.figures.compare import compared_table, shown_texts, span_text
+from workbench.figures.compare import shown_texts, span_text
 from workbench.figures.words import count, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.compare import NOT_CALLED, Compared, Place
@@ -91,8 +91,7 @@ def _notes(cell: Cell) -> list[str]:
 
 def show_table(found: Compared, chosen: Place, key: str) -> None:
     """Every cell with its numbers; a click on one shows it in full."""
-    places = [(line, column) for line in found.lines for column in found.at(line)]
-    table = compared_table(found)
+    places, table = found.places(), found.to_pandas()
     for name, texts in zip(
         ("missing", "p_clean", "expected_missing"),
         zip(*(shown_texts(found.cells[place]) for place in places), strict=True),
