@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.test_app_in_browser import (
     SLOW_MS,
+    click_row,
     clipped,
     open_within_a_megabyte,
     params,
@@ -23,6 +24,12 @@ def test_a_clicked_mark_shows_its_cell_and_leads_to_the_row(page: Page, served: 
     open_within_a_megabyte(page, f"{served}/compare?{BAD}&system=vllm")
     assert sentence(page).startswith("As stock, 2 of the ")
     expect(page.get_by_text("vllm.histogram_256 (stock): can lose")).to_be_visible()
+    click_row(page, 1, row=0)
+    settle(page)
+    assert "on" not in params(page)  # no cell was chosen by turning to another row
+    page.go_back()
+    expect(page.get_by_text("vllm.histogram_256 (stock): can lose")).to_be_visible(timeout=SLOW_MS)
+    settle(page)
     click_mark(page, "clean", at=0)
     expect(page).to_have_url(re.compile(r"[?&]on=vllm\.histogram_256&at=\w+"), timeout=SLOW_MS)
     settle(page)

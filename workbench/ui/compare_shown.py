@@ -104,7 +104,7 @@ def show_table(found: Compared, chosen: Place, key: str) -> None:
     def take() -> None:
         selection = st.session_state[widget].selection
         at = [cell[0] for cell in selection.cells] or selection.rows
-        if at:
+        if at and places[at[0]] != chosen:  # the browser may tell of the line that was marked for it: no choice
             COMPARE.change(on=places[at[0]][0], at=places[at[0]][1])
 
     text = st.column_config.TextColumn
