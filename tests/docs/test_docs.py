@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.docs import tables
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def _trimmed(output: str) -> str:
 def _run(command: list[str], folder: Path, codes: tuple[int, ...] = (0,)) -> str:
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
     environment["TOPK_WORKBENCH_VENDOR"] = str(folder / "vendor")  # the user's own store is none of a page's business
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = warm.run(command, cwd=folder, env=environment)
     assert done.returncode in codes, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
 

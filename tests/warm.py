@@ -1,0 +1,108 @@
+"""Processes that begin with torch imported, which is most of what a short command takes.
+
+``run`` stands in for ``subprocess.run([sys.executable, "-m", …])`` and ``[sys.executable, "-c", …]`` where a test asks
+what a command does in a process of its own, and not how Python or torch start in one. A process for each process of
+tests (this file, run as a program) imports torch, and nothing of the workbench, and forks for every command.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+MOST = 1 << 20  # bytes of a request, most of which is the environment
+AT_START = ("PYTHON", "OMP_", "MKL_", "TORCH_")  # variables that are read before a command begins
+
+
+def run(
+    command: Sequence[object], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end.
+
+    Args:
+        command: this Python, then ``-m`` and a module or ``-c`` and code, then arguments.
+    """
+    program, kind, *rest = map(str, command)
+    environment = dict(os.environ if env is None else env)
+    assert (program, kind in ("-m", "-c")) == (sys.executable, True), command
+    assert _at_start(environment) == _at_start(os.environ), "Python has started already: use subprocess"
+    request = json.dumps({"kind": kind, "rest": rest, "folder": str(cwd or Path.cwd()), "environment": environment})
+    coming, going = os.pipe()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, os.fdopen(coming) as code:
+        try:
+            socket.send_fds(_forking(), [request.encode()], [out.fileno(), err.fileno(), going])
+        finally:
+            os.close(going)
+        ended = code.read()
+        assert ended, "the process that forks has ended"
+        said = [os.pread(one.fileno(), os.fstat(one.fileno()).st_size, 0).decode() for one in (out, err)]
+    return subprocess.CompletedProcess([program, kind, *rest], int(ended), *said)
+
+
+def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: environment[name] for name in environment if name.startswith(AT_START) and name != "PYTHONPATH"}
+
+
+@cache
+def _forking() -> socket.socket:
+    """The way to the process that forks, which ends with this one."""
+    mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MOST)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-P", __file__, str(its.fileno())]
+    subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=bare, process_group=0)
+    its.close()
+    return mine
+
+
+def _requests(connection: socket.socket) -> dict[str, Any]:
+    """Fork for every request; returns in the copies, with what was asked for."""
+    while True:
+        text, given, _, _ = socket.recv_fds(connection, MOST, 3)
+        if not text:
+            os._exit(0)
+        out, err, code = given
+        if (child := os.fork()) == 0:
+            os.dup2(out, 1)
+            os.dup2(err, 2)
+            for one in (*given, connection.detach()):
+                os.close(one)
+            return json.loads(text)  # type: ignore[no-any-return]
+        _, status = os.waitpid(child, 0)
+        os.write(code, str(os.waitstatus_to_exitcode(status)).encode())
+        for one in given:
+            os.close(one)
+
+
+def _become(asked: dict[str, Any]) -> None:
+    """Go on as the command that was asked for."""
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    found = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    sys.path[:0] = ["" if asked["kind"] == "-c" else asked["folder"], *found]
+    what, *arguments = asked["rest"]
+    sys.argv = [asked["kind"], *arguments]
+    if asked["kind"] == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        exec(compile(what, "<string>", "exec"), main.__dict__)
+
+
+if __name__ == "__main__":
+    import torch  # noqa: F401
+
+    gc.freeze()  # so that no collection in a copy touches, and thereby copies, what is shared
+    _become(_requests(socket.socket(fileno=int(sys.argv[1]))))
