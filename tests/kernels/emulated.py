@@ -53,26 +53,36 @@ def _fewer_blocks(buffer: Buffer | None) -> Buffer | None:
     return replace(buffer, ranks=replace(buffer.ranks, count=FEWER[1]))
 
 
-def build(folder: File, path: Path, variant: str, *, telemetry: bool = True) -> ctypes.CDLL:
-    """The kernel of a variant as a library of this machine, from the folder or built into it."""
-    return build_source(folder, source_of(path, variant), build_options(path, variant, telemetry=telemetry, maps=True))
+def build(
+    folder: File, path: Path, variant: str, *, telemetry: bool = True, runtime: File | None = None
+) -> ctypes.CDLL:
+    """The kernel of a variant as a library of this machine, from the folder or built into it.
+
+    Args:
+        runtime: the folder of what runs it, where that is another.
+    """
+    options = build_options(path, variant, telemetry=telemetry, maps=True)
+    return build_source(folder, source_of(path, variant), options, runtime=runtime)
 
 
-def build_source(folder: File, source: str, options: tuple[str, ...], wrapper: str = "") -> ctypes.CDLL:
+def build_source(
+    folder: File, source: str, options: tuple[str, ...], wrapper: str = "", runtime: File | None = None
+) -> ctypes.CDLL:
     """A source as a library, from the folder or built into it.
 
     Args:
         wrapper: C++ that calls the kernel of a source that is no selector; defines ``emulate``.
+        runtime: the folder of what runs it, where that is another.
     """
-    runtime = [_runtime(folder, name) for name in RUNTIME]
-    named = f"{source_digest(source)} {source} {options} {SHIM.read_text()} {wrapper} {[one.name for one in runtime]}"
+    runs = [_runtime(runtime or folder, name) for name in RUNTIME]
+    named = f"{source_digest(source)} {source} {options} {SHIM.read_text()} {wrapper} {[one.name for one in runs]}"
     library = folder / f"{_digest(named)}.so"
     if not library.is_file():
         flags = [f"-I{kernels_dir()}", "-include", str(SHIM), *(["-DEMULATED_OWN"] if wrapper else []), *options]
         text = f'#include "{source}"\n{wrapper}'
         kernel = folder / f"{secrets.token_hex(12)}.o"
         _compiled(kernel, ["-g", "-fsanitize=thread", *flags, "-x", "c++", "-"], text)
-        _compiled(library, ["-shared", "-Wl,-Bsymbolic", str(kernel), *map(str, runtime), "-ldl"])
+        _compiled(library, ["-shared", "-Wl,-Bsymbolic", str(kernel), *map(str, runs), "-ldl"])
         kernel.unlink()
     return _load(library)
 
@@ -81,7 +91,7 @@ def _runtime(folder: File, name: str) -> File:
     """What runs the kernels; it is not told of itself, and linked in place of the sanitizer's runtime."""
     source, beside = SHIM.with_name(f"{name}.cpp"), [SHIM, SHIM.with_name("races.h")]
     built = folder / f"{name}-{_digest(''.join(one.read_text() for one in (source, *beside)))}.o"
-    return built if built.is_file() else _compiled(built, [str(source)])
+    return built if built.is_file() else _compiled(built, ["-O2", str(source)])
 
 
 def _compiled(made: File, arguments: list[str], text: str = "") -> File:

@@ -1,6 +1,7 @@
 // Runs blocks of a kernel on the CPU, one after the other or those that wait for each other at once: every thread is a
 // fiber that goes on until it waits for others, so that the logic of a kernel, its barriers and the sizes of its shared
 // memory can be tested without a GPU. The order in which threads run, and where atomics part them, follow a seed.
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <memory>
@@ -23,10 +24,12 @@ struct Barrier {
   int arrived = 0;
   unsigned generation = 0;
 };
+// Entered by its context, and left and come back to by jumps, which ask the system for nothing: it is where time goes.
 struct Fiber {
   ucontext_t context;
+  jmp_buf left;
   std::unique_ptr<char[]> stack;
-  bool done = false;
+  bool entered = false, done = false;
 };
 struct Block {
   unsigned number;
@@ -43,7 +46,7 @@ static std::vector<Fiber> fibers;  // of all their threads, block by block
 static std::vector<Barrier> warps;
 static std::vector<int> lanes;  // what each thread shows to its warp
 static unsigned current;        // the fiber that runs
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static std::mt19937 random;
 static unsigned long long progress;
 static void (*called)(const void*);
@@ -60,8 +63,15 @@ static void become(unsigned self) {
 
 void part() {
   const unsigned self = current;
-  swapcontext(&fibers[self].context, &scheduler);
+  if (_setjmp(fibers[self].left) == 0) _longjmp(scheduler, 1);
   become(self);
+}
+
+static void go_on(Fiber& fiber) {
+  if (_setjmp(scheduler) != 0) return;
+  if (fiber.entered) _longjmp(fiber.left, 1);
+  fiber.entered = true;
+  setcontext(&fiber.context);
 }
 
 void maybe_part() {
@@ -159,7 +169,7 @@ static void lay_out(unsigned first, unsigned count, unsigned threads, unsigned s
   if (fibers.size() < all) fibers.resize(all);
   for (unsigned at = 0; at < all; ++at) {
     Fiber& fiber = fibers[at];
-    fiber.done = false;
+    fiber.entered = fiber.done = false;
     if (!fiber.stack) fiber.stack.reset(new char[STACK]);
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
@@ -198,7 +208,7 @@ const char* run_blocks(unsigned first, unsigned count, unsigned threads, unsigne
       }
       become(self);
       here().begun = true;
-      swapcontext(&scheduler, &fibers[self].context);
+      go_on(fibers[self]);
       left += !fibers[self].done;
     }
     if (left > 0 && progress == before) return "threads wait for each other at different barriers";

@@ -173,7 +173,9 @@ def test_a_row_that_the_registers_do_not_hold_stays_unwritten(folder: File) -> N
         ("reinterpret_cast<unsigned char*>(&shared)[sizeof(Shared) + 8] = 1;", "past the shared memory"),
     ],
 )
-def test_the_emulation_finds_faults(broken: str, told: str, tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_emulation_finds_faults(
+    broken: str, told: str, folder: File, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is no use if a kernel with a fault passes it."""
     path = fewer_threads(get_path("vllm.histogram_256"))
     for source in emulated.kernels_dir().iterdir():
@@ -183,7 +185,7 @@ def test_the_emulation_finds_faults(broken: str, told: str, tmp_path: File, monk
     kernel.write_text(text.replace("Recorder recorder(call", f"{broken} Recorder recorder(call"))
     assert kernel.read_text() != text
     monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
-    library = emulated.build(tmp_path / "built", path, "stock")
+    library = emulated.build(tmp_path / "built", path, "stock", runtime=folder)
     with pytest.raises(AssertionError, match=told):
         emulated.select(library, path, "stock", torch.randn(1, 9000), [9000], 512)
 
@@ -227,7 +229,14 @@ RACES = [  # a barrier, a fence or an atomic that is left out, and where that is
     ids=[f"{one[0]}-{at}" for at, one in enumerate(RACES)],
 )
 def test_the_emulation_finds_races(
-    source: str, sound: str, broken: str, case: str, where: str, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+    source: str,
+    sound: str,
+    broken: str,
+    case: str,
+    where: str,
+    folder: File,
+    tmp_path: File,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever order the threads ran in."""
     name, variant = case.split()
@@ -237,7 +246,7 @@ def test_the_emulation_finds_races(
         (tmp_path / one.name).write_text(text.replace(sound, broken) if one.name == source else text)
         assert one.name != source or sound in text
     monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
-    library = emulated.build(tmp_path / "built", path, variant)
+    library = emulated.build(tmp_path / "built", path, variant, runtime=folder)
     length = max(9001, path.longer_than + 1 if isinstance(path.longer_than, int) else 0)
     rows = torch.randn(3, length, generator=torch.Generator().manual_seed(1))
     rows[1] = torch.where(rows[1] > 3, rows[1], -torch.inf)
@@ -258,7 +267,7 @@ def test_the_emulation_finds_races(
     ],
 )
 def test_the_emulation_finds_faults_between_blocks(
-    sound: str, broken: str, told: str, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+    sound: str, broken: str, told: str, folder: File, tmp_path: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, variant = fewer_threads(get_path("sglang.v2_cluster_8")), "exact_fallback"
     for source in emulated.kernels_dir().iterdir():
@@ -266,7 +275,7 @@ def test_the_emulation_finds_faults_between_blocks(
         (tmp_path / source.name).write_text(text.replace(sound, broken) if source.name == "v2_cluster.cu" else text)
     assert broken in (tmp_path / "v2_cluster.cu").read_text()
     monkeypatch.setattr(emulated, "kernels_dir", lambda: tmp_path)
-    library = emulated.build(tmp_path / "built", path, variant)
+    library = emulated.build(tmp_path / "built", path, variant, runtime=folder)
     rows = torch.randn(12, 9000, generator=torch.Generator().manual_seed(1))
     rows[:8] = 1 + rows[:8].abs() / 100  # all of them ties
 
