@@ -41,7 +41,7 @@ def run(
     coming, going = os.pipe()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, os.fdopen(coming) as code:
         try:
-            socket.send_fds(_forking(), [request.encode()], [out.fileno(), err.fileno(), going])
+            socket.send_fds(_forking()[0], [request.encode()], [out.fileno(), err.fileno(), going])
         finally:
             os.close(going)
         ended = code.read()
@@ -55,15 +55,15 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @cache
-def _forking() -> socket.socket:
-    """The way to the process that forks, which ends with this one."""
+def _forking() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """The process that forks, which ends with this one, and the way to it."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MOST)
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-P", __file__, str(its.fileno())]
-    subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=bare, process_group=0)
+    process = subprocess.Popen(command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, env=bare, process_group=0)
     its.close()
-    return mine
+    return mine, process
 
 
 def _requests(connection: socket.socket) -> dict[str, Any]:

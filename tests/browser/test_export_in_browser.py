@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 from playwright.sync_api import Download, Error, Page, expect
 
+from tests import warm
 from tests.browser.test_app_in_browser import BAD, SLOW_MS, open_app, params, settle
 
 
@@ -31,8 +31,7 @@ def download(page: Page, name: str, to: Path) -> tuple[str, bytes]:
 def written(folder: Path, *args: object) -> dict[str, bytes]:
     """What a command writes to a folder."""
     folder.mkdir()
-    command = [sys.executable, "-m", "workbench", *map(str, args)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    ran = warm.run([sys.executable, "-m", "workbench", *args])
     assert ran.returncode in (0, 1), ran.stderr
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from tests import warm
+
 Cli = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
 CALLS = "import torch; torch.topk(torch.arange(9.0), 2); torch.topk(torch.arange(9), 2); print('out')"
@@ -22,7 +24,7 @@ CALLS = "import torch; torch.topk(torch.arange(9.0), 2); torch.topk(torch.arange
 def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "workbench", "record", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **more}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return warm.run(command, env=environment)
 
 
 def test_what_was_recorded_is_said_on_stderr(tmp_path: Path) -> None:

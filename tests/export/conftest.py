@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 
+from tests import warm
 from workbench.capture import Call, Row
 
 
@@ -48,7 +49,7 @@ def run_pytest(folder: Path, *args: str, **environment: str) -> subprocess.Compl
     """pytest as elsewhere: without the workbench's plugin and settings."""
     settings = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(folder)} | environment
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir", str(folder), *args]
-    return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False)
+    return warm.run(command, cwd=folder, env=settings)
 
 
 @pytest.fixture

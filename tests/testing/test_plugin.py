@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from tests import warm
 from tests.export.conftest import hot, row
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, *args: str) -> tuple[int, str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"}
     command = [sys.executable, "-m", "pytest", "-p", "workbench.testing.plugin", "-p", "no:cacheprovider", "-rs", *args]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = warm.run(command, cwd=folder, env=environment)
     return done.returncode, done.stdout + done.stderr
 
 

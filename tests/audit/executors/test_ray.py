@@ -45,7 +45,7 @@ STORE = 80 << 20
 HEALTH = {"health_check_period_ms": 1000, "health_check_timeout_ms": 5000, "health_check_failure_threshold": 3}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A head node with room for every executor that the tests hold at a time."""
     pytest.importorskip("ray", reason="Ray is not installed")
@@ -65,7 +65,7 @@ def cluster() -> Iterator[Any]:
     cluster.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two(cluster: Any) -> Iterator[Executor]:
     """Two actors, kept warm from test to test."""
     with make_executor("ray", 2, cluster.address) as executor:
