@@ -4,9 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Processes that tests run in, a file at a time; more than two cores' worth, since many tests wait for others.
 WORKERS ?= 3
-SPREAD := -n $(WORKERS) --dist loadfile --ignore=tests/record --ignore=tests/export/test_engines.py
+# One that crashes fails its test and is not started anew, after which pytest-xdist would wait for ever.
+SPREAD := -n $(WORKERS) --max-worker-restart 0 --dist loadfile --ignore=tests/record --ignore=tests/export/test_engines.py
 # These register ops under the names of released ones, and count the threads of their process.
 ALONE := tests/export/test_engines.py tests/record
+# A test that hangs fails after LIMIT seconds; the longest takes a tenth of them on a quiet machine.
+PYTEST = $(BIN)/python -m pytest --timeout $(LIMIT) --timeout-method signal
+# What is compiled is kept, whatever a shell is told: every process that tests start would compile the workbench again.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help app test test-all lint format bench browser clean
@@ -23,13 +28,15 @@ app: $(VENV)/.app
 	@echo "Serving on http://127.0.0.1:8501 (another port: $(BIN)/workbench app --port 8502)"
 	$(BIN)/python -m streamlit run app.py
 
+test: LIMIT := 300
 test: lint browser
-	$(BIN)/python -m pytest -m "not slow" $(SPREAD)
-	$(BIN)/python -m pytest -m "not slow" $(ALONE)
+	$(PYTEST) -m "not slow" $(SPREAD)
+	$(PYTEST) -m "not slow" $(ALONE)
 
+test-all: LIMIT := 3000
 test-all: lint browser
-	$(BIN)/python -m pytest $(SPREAD)
-	$(BIN)/python -m pytest $(ALONE)
+	$(PYTEST) $(SPREAD)
+	$(PYTEST) $(ALONE)
 
 lint: $(VENV)/.test
 	$(BIN)/python -m ruff check .
