@@ -12,6 +12,7 @@ import torch
 
 from workbench.analysis.diff import cutoff, score_gap
 from workbench.numeric.keys import ulp_keys, value_keys
+from workbench.rendering import Rendered
 
 Kind = Literal["same", "order varies", "ties vary", "values vary"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -84,7 +85,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Repeatability:
+class Repeatability(Rendered):
     """How much many calls on one row agree.
 
     Attributes:

@@ -16,6 +16,7 @@ from workbench.paths.catalog import PATHS
 from workbench.paths.faults import finding
 from workbench.paths.lengths import Effect, effect, unmet_outside
 from workbench.paths.spec import Path, Variant
+from workbench.rendering import Rendered
 
 Level = Literal["safe", "at risk", "certain"]
 
@@ -23,7 +24,7 @@ ORDERED = 0.9  # rank correlation of score and position from which the mean over
 
 
 @dataclass(frozen=True)
-class Risk:
+class Risk(Rendered):
     """The risk of one row on one path and variant.
 
     Attributes:

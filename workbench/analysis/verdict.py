@@ -9,13 +9,14 @@ from typing import Literal
 import torch
 
 from workbench.numeric.select import Difference, difference
+from workbench.rendering import Rendered
 
 Kind = Literal["invalid", "lossy", "ties", "exact"]
 EMPTY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Verdict(Rendered):
     """How one selection compares with the exact reference.
 
     Attributes:

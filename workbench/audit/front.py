@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.arguments import checked
 from workbench.audit.executors.base import Executor
+from workbench.rendering import Rendered
 
 Given = str | bytes | os.PathLike[str]
 
@@ -32,7 +33,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Audited:
+class Audited(Rendered):
     """What an audit found, in numbers; the records are in its folder.
 
     Attributes:

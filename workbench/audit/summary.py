@@ -12,6 +12,7 @@ from workbench.audit.tally import Grid, Tally
 from workbench.audit.unfinished import Unfinished
 from workbench.capture.values import shown
 from workbench.errors import CaptureError
+from workbench.rendering import Rendered
 
 WORST, GROUPS = 20, 12
 UNKNOWN = "unknown"
@@ -109,7 +110,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Rendered):
     """What an audit found.
 
     Attributes:

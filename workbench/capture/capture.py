@@ -22,9 +22,10 @@ from workbench.capture.store import MemoryStore, Store
 from workbench.capture.tokens import NO_TOKENS, Token, Tokens, memory_tokens
 from workbench.capture.values import described, position, shown
 from workbench.errors import CaptureError, UsageError
+from workbench.rendering import Rendered
 
 
-class Capture:
+class Capture(Rendered):
     """Rows by number, as in ``for row in capture`` or ``capture[3]``; safe to read from several threads.
 
     Made by ``open_capture`` or ``Capture.from_rows``. A context manager; rows stay usable after it is closed.

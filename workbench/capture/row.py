@@ -11,13 +11,14 @@ from workbench.capture.format import CALL_BOUNDS, INT32_BOUNDS, MAX_WIDTH, STRIN
 from workbench.capture.mapped import Mapped
 from workbench.capture.values import brief, check_text, described, kind_of, shape_text, whole
 from workbench.errors import CaptureError
+from workbench.rendering import Rendered
 
 SCORE_DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 _INTS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(Rendered):
     """One selector call. ``None`` means that the capture does not say.
 
     Attributes:
@@ -115,7 +116,7 @@ def digest_of(valid: torch.Tensor, start: int, length: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class Row(Rendered):
     """One score vector as one selector call saw it.
 
     Attributes:

@@ -25,6 +25,7 @@ from workbench.export.provenance import anonymous
 from workbench.export.publishing import CURE, alone, publish, staged
 from workbench.export.render import CALLABLE, reason, render_op, render_pytest, slug
 from workbench.paths.selection import UNWRITTEN
+from workbench.rendering import Rendered
 from workbench.runs.case import Case
 from workbench.targets import check_target
 from workbench.words import listed
@@ -36,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
 
 
 @dataclass(frozen=True)
-class Exported:
+class Exported(Rendered):
     """What was written.
 
     Attributes:

@@ -23,6 +23,7 @@ TEXT = "#1F2933"
 MUTED = "#5F6B7A"
 GRID = "#E6EAEF"
 PAPER = "#FFFFFF"
+DARK_TEXT, DARK_PAPER = "#E6EAEF", "#14181D"  # of pages; pictures stay on white
 FONT = "'Source Sans', 'Source Sans 3', 'Source Sans Pro', system-ui, sans-serif"
 
 UNKNOWN = "unknown"

@@ -86,12 +86,16 @@ def shrunk_table(found: Shrunk) -> pd.DataFrame:
     """A row before and after it shrank, as texts, one line a figure that either has."""
     import pandas as pd
 
-    lines = [
+    return pd.DataFrame(shrunk_lines(found), columns=["of the row", "before", "after"])
+
+
+def shrunk_lines(found: Shrunk) -> list[tuple[str, str, str]]:
+    """Name, before and after, of each figure that either has."""
+    return [
         (name.replace("_", " "), before, after)
         for name, before, after in zip(found.before.named, _texts(found.before), _texts(found.after), strict=True)
         if (before, after) != (_NONE, _NONE)
     ]
-    return pd.DataFrame(lines, columns=["of the row", "before", "after"])
 
 
 def _texts(figures: Figures) -> list[str]:

@@ -11,13 +11,14 @@ from workbench.paths.devices import get_device
 from workbench.paths.ops import OPS, Op, get_op
 from workbench.paths.plan import Plan
 from workbench.paths.releases import parse_release
+from workbench.rendering import Rendered
 from workbench.words import listed
 
 __all__ = ["OPS", "Op", "Route", "get_op", "route"]
 
 
 @dataclass(frozen=True)
-class Route:
+class Route(Rendered):
     """Where a row goes.
 
     Attributes:

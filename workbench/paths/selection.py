@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from workbench.rendering import Rendered
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -89,7 +91,7 @@ UNWRITTEN = -777  # what a model leaves in slots that the kernel never writes, a
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Rendered):
     """The indices that a path, an op or the reference returned for one row.
 
     Attributes:

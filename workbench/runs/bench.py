@@ -19,6 +19,7 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, get_device
 from workbench.paths.routing import route
+from workbench.rendering import Rendered
 from workbench.runs.bench_grid import LEAST_SHARE, RAGGED, Cache, Contender, Shape, by_batch
 from workbench.runs.launches import LIMIT
 from workbench.synthetic.batches import make_batch
@@ -97,7 +98,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Bench(Rendered):
     """What was measured.
 
     Attributes:

@@ -13,6 +13,7 @@ from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.launch import OpEngine
 from workbench.errors import UsageError
+from workbench.rendering import Rendered
 from workbench.runs.judges import ModelJudge, make_judge
 from workbench.runs.matrix import MODEL, Cell, Judge, Matrix, MatrixRow, tell_row
 from workbench.runs.releases import find_releases, ops_given
@@ -22,7 +23,7 @@ LEVELS = ("at risk", "certain")
 
 
 @dataclass(frozen=True, eq=False)
-class Bisection:
+class Bisection(Rendered):
     """What became of a row over the releases of one package.
 
     Attributes:

@@ -16,6 +16,7 @@ from workbench.analysis.divergence.tokens import TokenStep
 from workbench.analysis.reference import reference
 from workbench.capture import Row
 from workbench.paths.transforms.recorded import recorded_positions
+from workbench.rendering import Rendered
 from workbench.runs.captured import CapturedRun
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Detail:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Rendered):
     """A run against the first one.
 
     Attributes:
@@ -204,7 +205,7 @@ def look(point: Point, a: Row | None, b: Row | None) -> Detail:
 
 
 @dataclass(frozen=True, eq=False)
-class Divergence:
+class Divergence(Rendered):
     """Every further run against the first one. A context manager: on leaving it, files are closed.
 
     Attributes:

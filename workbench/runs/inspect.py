@@ -11,6 +11,7 @@ from workbench.paths.catalog import PATHS
 from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
 from workbench.paths.spec import Path
+from workbench.rendering import Rendered
 from workbench.runs.case import Case
 from workbench.runs.report import Result, line_loses
 from workbench.runs.run import POSSIBLE, RANDOM, REACHED, SERVED, STOCK, SYSTEMS, run_case
@@ -18,7 +19,7 @@ from workbench.words import listed
 
 
 @dataclass(frozen=True, eq=False)
-class Inspection:
+class Inspection(Rendered):
     """One row, inspected.
 
     Attributes:

@@ -17,6 +17,7 @@ from workbench.arguments import checked
 from workbench.capture import Capture, Row
 from workbench.engines.launch import OpEngine
 from workbench.errors import UsageError
+from workbench.rendering import Rendered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(Rendered):
     """Rows by releases.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import Verdict
 from workbench.paths.selection import Selection
+from workbench.rendering import Rendered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,7 @@ class Result:
         return self.selection is None and self.line.refused is None
 
 
-class Report:
+class Report(Rendered):
     """The lines of a run, in the order of rows, engines, paths, variants and repeats.
 
     Attributes:

@@ -17,6 +17,7 @@ from workbench.errors import CaptureError, UsageError
 from workbench.paths.catalog import PATHS, get_path, get_variant
 from workbench.paths.routing import route
 from workbench.paths.spec import Path, Variant
+from workbench.rendering import Rendered
 from workbench.runs.case import Case
 from workbench.runs.fitting import alone, fitted, reaches
 from workbench.runs.run import STOCK
@@ -48,7 +49,7 @@ class Figures:
 
 
 @dataclass(frozen=True, eq=False)
-class Shrunk:
+class Shrunk(Rendered):
     """A row and what became of it.
 
     Attributes:

@@ -1,0 +1,135 @@
+"""What a notebook shows of each kind of result; see ``workbench.rendering``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from typing import cast
+
+from workbench.figures import html
+from workbench.figures.page import page, save
+from workbench.figures.parts import Part, Picture, Said
+
+# Where each kind of result is told: a function of this room that takes one and gives its parts.
+_TOLD = {
+    "workbench.capture.row.Call": "of_rows:call_parts",
+    "workbench.capture.row.Row": "of_rows:row_parts",
+    "workbench.capture.capture.Capture": "of_rows:capture_parts",
+    "workbench.paths.selection.Selection": "of_rows:selection_parts",
+    "workbench.analysis.verdict.Verdict": "of_rows:verdict_parts",
+    "workbench.analysis.risk.Risk": "of_rows:risk_parts",
+    "workbench.analysis.repeatability.Repeatability": "of_rows:repeatability_parts",
+    "workbench.paths.routing.Route": "of_rows:route_parts",
+    "workbench.runs.inspect.Inspection": "of_inspection:inspection_parts",
+    "workbench.runs.report.Report": "of_runs:report_parts",
+    "workbench.runs.divergence.Comparison": "of_runs:comparison_parts",
+    "workbench.runs.divergence.Divergence": "of_runs:divergence_parts",
+    "workbench.runs.matrix.Matrix": "of_runs:matrix_parts",
+    "workbench.runs.bisect.Bisection": "of_runs:bisection_parts",
+    "workbench.runs.shrink.Shrunk": "of_runs:shrunk_parts",
+    "workbench.runs.bench.Bench": "of_runs:bench_parts",
+    "workbench.audit.summary.Summary": "audit_page:audit_parts",
+    "workbench.audit.front.Audited": "of_runs:audited_parts",
+    "workbench.export.writing.Exported": "of_runs:exported_parts",
+}
+# Pages that hold more than a notebook shows.
+_PAGES = {"workbench.runs.inspect.Inspection": "row_page:row_page"}
+_NO_PICTURE = (
+    '<div style="opacity:0.75">A picture is here where plotly is shown; to have it on an exported page, run the '
+    "notebook with <code>PLOTLY_RENDERER=plotly_mimetype+notebook</code>.</div>"
+)
+
+
+def parts_of(result: object) -> list[Part]:
+    """What is shown of a result.
+
+    Raises:
+        NotImplementedError: it is of a kind that is not told.
+    """
+    told = _of(result, _TOLD)
+    if told is None:
+        raise NotImplementedError(f"nothing tells how {type(result).__name__} is shown")
+    return list(cast("Iterable[Part]", told(result)))
+
+
+def _of(result: object, table: dict[str, str]) -> Callable[[object], object] | None:
+    for kind in type(result).__mro__:
+        if place := table.get(f"{kind.__module__}.{kind.__qualname__}"):
+            module, _, name = place.partition(":")
+            return cast("Callable[[object], object]", getattr(import_module(f"workbench.figures.{module}"), name))
+    return None
+
+
+def as_text(result: object) -> str:
+    """A result as plain text, without pictures."""
+    return html.as_text(parts_of(result))
+
+
+def as_html(result: object) -> str:
+    """A result as a piece of HTML without scripts, so without pictures."""
+    return f"<style>{html.STYLE}</style>\n{html.fragment(parts_of(result))}"
+
+
+def save_page(result: object, path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Write a result as a page of its own.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    own = _of(result, _PAGES)
+    if own is not None:
+        return save(str(own(result)), path, overwrite)
+    parts = parts_of(result)
+    said = next((part.text for part in parts if isinstance(part, Said)), "")
+    title = f"{type(result).__name__}: {said.partition('. ')[0].rstrip('.')}" if said else type(result).__name__
+    return save(page(title if len(title) <= 120 else f"{title[:119]}…", parts, "the top-k workbench"), path, overwrite)
+
+
+def display(result: object) -> None:
+    """Show a result in the notebook that runs: HTML, and plotly's pictures as plotly is set up to show them.
+
+    Raises:
+        NotImplementedError: nothing shows HTML, as in a terminal; IPython then prints the text.
+    """
+    from IPython import get_ipython  # type: ignore[import-not-found,unused-ignore]
+
+    shell = get_ipython()
+    if shell is None or "text/html" not in shell.display_formatter.active_types:
+        raise NotImplementedError
+    for piece in _outputs(parts_of(result)):
+        piece()
+
+
+def _outputs(parts: Sequence[Part]) -> Iterator[Callable[[], None]]:
+    style = f"<style>{html.STYLE}</style>\n"
+    for drawn, group in groupby(parts, lambda part: isinstance(part, Picture)):
+        if drawn:
+            yield from (partial(_show_picture, part) for part in group if isinstance(part, Picture))
+        else:
+            some = list(group)
+            yield partial(_show, {"text/html": style + html.fragment(some), "text/plain": html.as_text(some)})
+
+
+def _show(bundle: dict[str, object]) -> None:
+    from IPython.display import display as show  # type: ignore[import-not-found,unused-ignore]
+
+    show(bundle, raw=True)
+
+
+def _show_picture(picture: Picture) -> None:
+    """A picture by the renderer that plotly is set to; without plotly it is left out."""
+    try:
+        import plotly.io as pio
+    except ImportError:
+        return
+    figure = picture.draw()
+    if picture.title:
+        figure.update_layout(meta={"title": picture.title})
+    if pio.renderers.default == "plotly_mimetype":  # which exported pages leave out without a word
+        _show({**pio.renderers["plotly_mimetype"].to_mimebundle(figure.to_dict()), "text/html": _NO_PICTURE})
+    else:
+        pio.show(figure)
