@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.capture.mapped import Mapped
     from workbench.errors import CaptureError, UsageError, WorkbenchError
     from workbench.export.writing import Exported
+    from workbench.figures.front import figure
     from workbench.paths.arrival import Arrival
     from workbench.paths.conditions import Setup
     from workbench.paths.outside import route
@@ -77,6 +78,7 @@ __all__ = [
     "compare",
     "diverge",
     "export",
+    "figure",
     "inspect",
     "make",
     "matrix",
@@ -125,6 +127,7 @@ _HOMES = {
     "bisect_release": "runs.bisect",
     "compare": "runs.compare",
     "diverge": "runs.diverge",
+    "figure": "figures.front",
     "inspect": "runs.inspect:inspect_row",
     "make": "synthetic.make",
     "matrix": "runs.matrix",

@@ -12,10 +12,10 @@ from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import Json, integer
-from workbench.cli.output import CURE
+from workbench.cli.output import CURE, check_file
 from workbench.cli.tables import lines, number, progress, say, table
 from workbench.errors import UsageError
-from workbench.targets import check_target, put_in_place
+from workbench.targets import put_in_place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,8 +68,9 @@ def report(
     written = []
     if html is not None:
         from workbench.figures.audit_page import audit_page
+        from workbench.figures.page import save
 
-        write_text(Path(html), audit_page(found), force)
+        save(audit_page(found), html, force, CURE)
         written.append(f"The page is written to {html}")
     if csv is not None:
         written.append(f"{_write_csv(dataset, found, Path(csv), every, force)} to {csv}")
@@ -102,33 +103,6 @@ def _code(found: Summary) -> int:
         complain(NOTHING_JUDGED)
         return BAD
     return FOUND if found.loses else CLEAN
-
-
-def check_file(option: str, file: str | None, force: bool) -> Path | None:
-    """Where something goes, looked at before anything runs.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    if file is None:
-        return None
-    if not file or "\0" in file or file.endswith("/"):
-        raise UsageError(f"{option} {file!r} names no file; name one")
-    check_target(Path(file), file, overwrite=force, cure=CURE)
-    return Path(file)
-
-
-def write_text(target: Path, text: str, force: bool) -> None:
-    """Write a text whole or not at all.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    try:
-        with put_in_place(target, str(target), overwrite=force, cure=CURE) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
 def _write_csv(dataset: Dataset, found: Summary, target: Path, every: bool, force: bool) -> str:

@@ -26,6 +26,7 @@ from workbench.cli.options import (
     spread,
 )
 from workbench.cli.order import order_unreliable, order_warning
+from workbench.cli.output import CURE, check_file
 from workbench.cli.tables import (
     NONE,
     counted,
@@ -38,6 +39,7 @@ from workbench.cli.tables import (
     say,
     table,
 )
+from workbench.errors import UsageError
 
 if TYPE_CHECKING:
     from workbench.capture import Capture
@@ -104,6 +106,11 @@ def inspect(
     ] = None,
     seed: Seed = 0,
     arrival: Order = "random",
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="Write one row as a page with pictures that needs no network."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a page that is there.")] = False,
     json: Json = False,
 ) -> int:
     """Judge the rows of a capture: which selector loses winners, how many, and why.
@@ -115,12 +122,19 @@ def inspect(
     workbench inspect capture.safetensors
     workbench inspect capture.safetensors --row 3
     workbench inspect capture.safetensors --row 0-7 --path 'vllm.*'
+    workbench inspect capture.safetensors --row 3 --html row-3.html
     workbench inspect dump.safetensors --scores logits --lengths lens --k 2048
     """
     from workbench.cli import detail
 
+    if force and html is None:
+        raise UsageError("--force is for --html; name a file for the page")
+    check_file("--html", html, force)
+    written: list[str] = []
     with open_file(file, naming, given) as capture:
         numbers = parse_rows(row, len(capture))
+        if html is not None and len(numbers) != 1:
+            raise UsageError(f"--html is of one row, and {len(numbers)} are asked for; name one by --row")
         notes = given.notes(capture)
         one: Inspection | None = None
         seen: list[Seen] = []
@@ -129,6 +143,8 @@ def inspect(
             if len(numbers) == 1:
                 one = inspection
         findings = sum(row_seen.finding for row_seen in seen)
+        if html is not None and one is not None:
+            written.append(_write_page(one, html, force, Asked(capture, naming, given, notes, seed, arrival)))
         if json:
             print_json(
                 {
@@ -145,10 +161,50 @@ def inspect(
             detail.show(one, notes)
         else:
             _print(capture, seen, notes)
+        if not json:
+            lines(written, indent="")
     if not any(row_seen.paths_judged or row_seen.finding or row_seen.verdicts - {None} for row_seen in seen):
         complain(NOTHING_JUDGED)
         return BAD
     return FOUND if findings else CLEAN
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for of the row on a page."""
+
+    capture: Capture
+    naming: Naming
+    given: Given
+    notes: list[str]
+    seed: int
+    arrival: str
+
+
+def _write_page(inspection: Inspection, target: str, force: bool, asked: Asked) -> str:
+    """Write one row as a page; what is said of it."""
+    from workbench.audit.words import size_words
+    from workbench.figures.page import save
+    from workbench.figures.row_page import Origin, row_page
+
+    path = asked.capture.path
+    options = {**vars(asked.naming), **vars(asked.given)}
+    named = [(name, value) for name, value in options.items() if value is not None]
+    origin = Origin(
+        file="" if path is None else path.name,
+        digest=asked.capture.digest,
+        arguments=tuple(part for name, value in named for part in (_option(name), str(value))),
+        seed=asked.seed,
+        arrival=asked.arrival,
+        notes=tuple(f"Note: {note}." for note in asked.notes),
+    )
+    made = save(row_page(inspection, origin, "workbench inspect"), target, force, CURE)
+    return f"The page is written to {target} ({size_words(made.stat().st_size)})"
+
+
+def _option(name: str) -> str:
+    """An option as it is typed, of the name of its field."""
+    return f"--{name.removesuffix('_dtype').replace('_', '-')}"
 
 
 def _inspections(

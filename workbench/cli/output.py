@@ -1,4 +1,4 @@
-"""The file that ``--output`` names: looked at before anything runs, written whole or not at all."""
+"""Files that options name, as ``--output``: looked at before anything runs, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -67,3 +67,17 @@ def write_output(report: Lines, target: Path, force: bool, document: Callable[[]
         raise UsageError(f"{target}: cannot be written: {error}; .json can hold any name") from None
     except OSError as error:
         raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def check_file(option: str, file: str | None, force: bool) -> Path | None:
+    """Where something goes, looked at before anything runs.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    if file is None:
+        return None
+    if not file or "\0" in file or file.endswith("/"):
+        raise UsageError(f"{option} {file!r} names no file; name one")
+    check_target(Path(file), file, overwrite=force, cure=CURE)
+    return Path(file)

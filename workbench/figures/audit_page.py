@@ -27,9 +27,10 @@ def audit_parts(found: Summary) -> list[Part]:
     parts: list[Part] = [Said(audit_sentence(found), audit_colour(found))]
     parts += [Note(f"{fault[:1].upper()}{fault[1:]}: see below.")] if fault else []
     parts += [Note(f"{about_words(found)}."), *_pictures(found)]
-    groups = [group_table(name, found).title for name in GROUPED]
-    for small, listed in groupby(tables(found), lambda table: table.title in groups):
-        parts += [Beside(tuple(listed))] if small else listed
+    grouped = [group_table(name, found).title for name in GROUPED]
+    for small, some in groupby(tables(found), lambda table: table.title in grouped):
+        told = tuple(some)
+        parts += [Beside(told)] if small else told
     return parts
 
 

@@ -25,6 +25,7 @@ _TOLD = {
     "workbench.analysis.repeatability.Repeatability": "of_rows:repeatability_parts",
     "workbench.paths.routing.Route": "of_rows:route_parts",
     "workbench.runs.inspect.Inspection": "of_inspection:inspection_parts",
+    "workbench.runs.repeat.Repeats": "of_runs:repeats_parts",
     "workbench.runs.report.Report": "of_runs:report_parts",
     "workbench.runs.divergence.Comparison": "of_runs:comparison_parts",
     "workbench.runs.divergence.Divergence": "of_runs:divergence_parts",

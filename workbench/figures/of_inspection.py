@@ -10,9 +10,9 @@ from workbench.errors import UsageError
 from workbench.figures import palette
 from workbench.figures.bins import bin_window, bins_figure
 from workbench.figures.capacity import capacity_figure, in_order
-from workbench.figures.diff import KEPT, LOST, Comparison, compare, diff_figure
+from workbench.figures.diff import Comparison, compare, diff_figure
 from workbench.figures.of_rows import refused_table, risk_table
-from workbench.figures.parts import Cell, Folded, Kind, Note, Part, Picture, Said, Table
+from workbench.figures.parts import Cell, Folded, Kind, Note, Part, Picture, Said, Table, first_lines
 from workbench.figures.words import count, plural, value
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.inspect import Inspection, damage
@@ -98,7 +98,9 @@ def bins_picture(found: Inspection, path: str | None = None, radius: int = RADIU
     """
     name = coarse_path(found, path)
     if not found.case.profile.countable:
-        raise UsageError("the row has no coarse bins: all of it is selected, or its dtype is none that coarse keys take")
+        raise UsageError(
+            "the row has no coarse bins: all of it is selected, or its dtype is none that coarse keys take"
+        )
     bits = get_path(name).key_bits
     assert bits is not None
     return bins_figure(bin_window(found.case.profile, bits, radius), risk_on(found, name))
@@ -197,18 +199,19 @@ def census_parts(found: Inspection) -> list[Part]:
     return parts
 
 
-def lost_table(found: Inspection, made: Result, most: int = VALUES) -> Table | None:
-    """The first winners that a selection lost, and what it kept instead; ``None`` where it lost none."""
-    compared = comparison(found, made)
-    rows: list[tuple[Cell, ...]] = []
-    total = 0
-    for side, word in ((compared.exact, LOST), (compared.selection, KEPT)):
-        total += side.different
-        for at in range(min(most, side.different)):
-            rank, index = int(side.rank[at]), int(side.index[at])
-            rows.append((word, count(rank), index, value(float(side.score[at]), 9), value(float(side.gap[at]), 3)))
+def lost_tables(compared: Comparison, most: int = VALUES) -> tuple[Table, ...]:
+    """The first winners that a selection lost, and what it kept instead; none where it lost none."""
     columns: tuple[tuple[str, Kind], ...] = (
-        *(("", "word"), ("rank", "number"), ("index", "number"), ("score", "number"), ("gap to the k-th", "number")),
+        *(("rank", "number"), ("index", "number"), ("score", "number"), ("gap to the k-th", "number")),
     )
-    more = f"the first {plural(most, 'value')} of each side; there are {count(total)} in all" if total > len(rows) else ""
-    return Table("Winners lost, and what was kept instead", columns, tuple(rows), more) if rows else None
+    tables = []
+    for side, title in ((compared.exact, "Winners lost"), (compared.selection, "Kept instead")):
+        if side.different:
+            shown = slice(min(most, side.different))
+            numbers = zip(side.rank[shown], side.index[shown], side.score[shown], side.gap[shown], strict=True)
+            rows = [
+                (count(int(rank)), int(index), value(float(score), 9), value(float(gap), 3))
+                for rank, index, score, gap in numbers
+            ]
+            tables.append(first_lines(title, columns, rows, side.different, "value"))
+    return tuple(tables)

@@ -98,7 +98,7 @@ def selection_parts(selection: Selection) -> list[Part]:
     slots = selection.indices
     filled = int((slots >= 0).sum())
     first = ", ".join(map(str, slots[:12].tolist())) + (", …" if slots.numel() > 12 else "")
-    parts: list[Part] = [Said(f"{plural(filled, 'index').replace('indexs', 'indices')} in {plural(slots.numel(), 'slot')}: {first}")]
+    parts: list[Part] = [Said(f"{_indices(filled)} in {plural(slots.numel(), 'slot')}: {first}")]
     seen = selection.telemetry
     if seen is not None:
         told: dict[str, Cell] = {
@@ -109,6 +109,10 @@ def selection_parts(selection: Selection) -> list[Part]:
         told |= {"row passes": seen.cost.row_passes, "bytes read": seen.cost.bytes_read, "staged": seen.cost.staged}
         parts.append(facts("What it saw", told))
     return parts
+
+
+def _indices(number: int) -> str:
+    return f"{count(number)} {'index' if number == 1 else 'indices'}"
 
 
 def verdict_parts(verdict: Verdict) -> list[Part]:
@@ -132,7 +136,11 @@ def risk_parts(risk: Risk) -> list[Part]:
     if risk.refused:
         why = "; ".join(risk.refused)
         return [Said(f"{risk.path} ({risk.variant}) does not take the row: {why}."), *_finding(risk)]
-    said = risk_words(risk) if risk.level else f"{risk.path} ({risk.variant}): unknown{', ' if risk.note else ''}{risk.note}"
+    said = (
+        risk_words(risk)
+        if risk.level
+        else f"{risk.path} ({risk.variant}): unknown{', ' if risk.note else ''}{risk.note}"
+    )
     return [Said(f"{said}.", palette.risk_colour(risk.level)), *_finding(risk), risk_table([risk])]
 
 
@@ -147,7 +155,8 @@ def risk_table(risks: list[Risk], title: str = "", reached: str | None = None) -
     columns += [("p clean", "number"), ("mean lost", "number"), ("least – most", "number")]
     rows = tuple(
         (
-            f"{'▸ ' if risk.path == reached else ''}{risk.path}" + (f" ({risk.variant})" if risk.variant != "stock" else ""),
+            f"{'▸ ' if risk.path == reached else ''}{risk.path}"
+            + (f" ({risk.variant})" if risk.variant != "stock" else ""),
             risk.level or palette.UNKNOWN,
             *(risk.population, risk.room, risk.need),
             *outlook_texts(risk),
@@ -165,7 +174,8 @@ def refused_table(risks: list[Risk]) -> Table:
 
 def repeatability_parts(found: Repeatability) -> list[Part]:
     """How much many calls on one row agree, and the indices that come and go."""
-    said = f"{plural(found.calls, 'call')}: {found.kind}; {plural(found.sets, 'index set')}, {plural(found.steady, 'index').replace('indexs', 'indices')} in all of them."
+    sets = plural(found.sets, "index set")
+    said = f"{plural(found.calls, 'call')}: {found.kind}; {sets}, {_indices(found.steady)} in all of them."
     told: dict[str, Cell] = {
         "orders of slots": found.orders,
         "index sets": found.sets,

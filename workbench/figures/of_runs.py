@@ -8,7 +8,7 @@ from workbench.audit.front import Audited
 from workbench.export.writing import Exported
 from workbench.figures import palette
 from workbench.figures.of_inspection import colour_of
-from workbench.figures.of_rows import row_parts
+from workbench.figures.of_rows import repeatability_parts, row_parts
 from workbench.figures.parts import LINES, Cell, Folded, Kind, Note, Part, Picture, Said, Table, facts, first_lines
 from workbench.figures.releases import places_shown, releases_figure
 from workbench.figures.tables import shrunk_lines
@@ -19,9 +19,10 @@ from workbench.runs.bench_words import bench_sentence
 from workbench.runs.bisect import Bisection
 from workbench.runs.bisect_words import bisect_sentence, method_sentence
 from workbench.runs.divergence import Comparison, Divergence
-from workbench.runs.divergence_words import place
+from workbench.runs.divergence_words import place, sentences
 from workbench.runs.matrix import Matrix
 from workbench.runs.matrix_words import cell_text, matrix_sentence
+from workbench.runs.repeat import Repeated, Repeats
 from workbench.runs.report import Line, Report, line_loses
 from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
@@ -64,7 +65,7 @@ def _more(shown: int, of: int, losing: int) -> str:
 _LINE: Columns = (
     *(("row", "number"), ("path", "word"), ("variant", "word"), ("engine", "word"), ("repeat", "number")),
     *(("verdict", "word"), ("missing", "number"), ("risk", "word"), ("p clean", "number"), ("mean lost", "number")),
-    *(("population", "number"), ("capacity", "number"), ("finding", "text"), ("refused", "text")),
+    *(("population", "number"), ("capacity", "number"), ("why", "text")),
 )
 
 
@@ -75,8 +76,36 @@ def _line_cell(name: str, line: Line) -> Cell:
         return None if line.expected_missing is None else value(line.expected_missing, 5)
     if name == "repeat":
         return line.repeat or None
+    if name == "why":
+        return line.finding or line.refused
     found: Cell = getattr(line, name)
     return found
+
+
+def repeats_parts(found: Repeats) -> list[Part]:
+    """Many calls on one row: what came of them, by path."""
+    worst = found.worst
+    said = worst.sentence if worst is not None else "Nothing was called."
+    colour = palette.LOSSY_TEXT if found.loses else palette.SAFE_TEXT if worst is not None else palette.REFUSED_TEXT
+    columns: Columns = (
+        *(("path", "word"), ("engine", "word"), ("calls", "number"), ("state", "word"), ("sets", "number")),
+        *(("come and go", "number"), ("always held", "number"), ("missing", "number"), ("risk", "word")),
+        ("why", "text"),
+    )
+    rows = tuple(_repeated(line) for line in found.lines)
+    parts: list[Part] = [Said(said, colour), Note(f"Judged: {found.judged_because}."), Table("", columns, rows)]
+    if worst is not None and worst.repeatability is not None and worst.repeatability.members:
+        parts += repeatability_parts(worst.repeatability)[-1:]
+    return parts
+
+
+def _repeated(line: Repeated) -> tuple[Cell, ...]:
+    seen = line.repeatability
+    least, most = line.missing_least, line.missing_most
+    missing = None if line.unjudged or seen is None else count(most) if least == most else f"{least} – {most}"
+    agree = (None,) * 4 if seen is None else (seen.calls, seen.kind, seen.sets, len(seen.members))
+    held = None if seen is None else seen.steady
+    return line.name, line.engine, *agree, held, missing, line.risk, line.refused or line.unjudged or line.finding
 
 
 def divergence_parts(found: Divergence) -> list[Part]:
@@ -88,15 +117,26 @@ def divergence_parts(found: Divergence) -> list[Part]:
         for one in found.comparisons
     )
     table = Table("Runs", (("run", "text"), (f"from {found.comparisons[0].a}", "word"), ("first at", "text")), rows)
-    return [Said(found.finding, _parting(found.parts, found.compared)), table, *comparison_parts(found.earliest)[1:]]
+    told = _told(found.finding, found.earliest, _parting(found.parts, found.compared))
+    return [*told, table, *_comparison(found.earliest)]
 
 
 def comparison_parts(one: Comparison) -> list[Part]:
     """Two runs: the finding, the timeline, points by state, and where they part."""
+    return [*_told(one.finding, one, _parting(one.parts, one.compared)), *_comparison(one)]
+
+
+def _told(finding: str, one: Comparison, colour: str) -> list[Part]:
+    """The first sentence, and beneath what follows it."""
+    first = sentences(one)[0]
+    rest = finding.removeprefix(first).strip()
+    return [Said(finding, colour)] if rest == finding else [Said(first, colour), *([Note(rest)] if rest else [])]
+
+
+def _comparison(one: Comparison) -> list[Part]:
     laid = timeline(one)
-    drawn = bool(laid.cells or laid.tokens)
-    parts: list[Part] = [Said(one.finding, _parting(one.parts, one.compared))]
-    if drawn:
+    parts: list[Part] = []
+    if laid.cells or laid.tokens:
         parts.append(Picture(f"{one.b} against {one.a}", lambda: timeline_figure(laid)))
         parts += [Note(f"{note[:1].upper()}{note[1:]}.") for note in laid.notes]
     states = [
@@ -108,7 +148,7 @@ def comparison_parts(one: Comparison) -> list[Part]:
     parts += [Table("Points by state", columns, tuple(states))] if states else []
     parting = [point for point in one.points if point.parts]
     if parting:
-        rows = [
+        rows: list[tuple[Cell, ...]] = [
             (place(point), point.state, point.what, *(_judged(point, side) for side in "ab"))
             for point in parting[:LINES]
         ]
@@ -142,7 +182,9 @@ def matrix_pictures(matrix: Matrix) -> list[Picture]:
     rows, releases = places_shown(matrix)
     left = [f"{count(len(rows))} of {count(len(matrix.rows))} rows"] if len(rows) < len(matrix.rows) else []
     left += [f"the newest {len(releases)} releases"] if len(releases) < len(matrix.releases) else []
-    return [Picture("Rows by release", lambda: releases_figure(matrix), f"Shown are {' and '.join(left)}." if left else "")]
+    return [
+        Picture("Rows by release", lambda: releases_figure(matrix), f"Shown are {' and '.join(left)}." if left else "")
+    ]
 
 
 def _cells(matrix: Matrix) -> list[Part]:
@@ -151,7 +193,7 @@ def _cells(matrix: Matrix) -> list[Part]:
     several = len(matrix.of_package()) > 1
     names = [one if several else one.partition("==")[2] for one in matrix.releases]
     columns: Columns = (("row", "text"), ("length", "number"), *((name, "word") for name in names))
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (matrix.row_name(at), matrix.rows[at].length, *map(cell_text, matrix.cells[at]))
         for at in matrix.worst_first[:LINES]
     ]
@@ -163,7 +205,7 @@ def bisection_parts(found: Bisection) -> list[Part]:
     colour = palette.LOSSY_TEXT if found.loses else palette.SAFE_TEXT
     parts: list[Part] = [Said(bisect_sentence(found), colour)]
     parts += [Note(text) for text in (method_sentence(found), *found.notes) if text]
-    matrix = found.matrix
+    matrix = found.matrix()
     return [*parts, *matrix_pictures(matrix), *_cells(matrix)]
 
 
@@ -175,7 +217,12 @@ def shrunk_parts(found: Shrunk) -> list[Part]:
     how = "a local minimum" if found.is_minimum else "stopped before the end"
     about = f"{plural(found.tried, 'candidate')} tried, {count(found.kept)} kept: {how}."
     notes = [Note(note) for note in (about, *found.notes)]
-    return [said, *notes, Table("", columns, tuple(shrunk_lines(found))), Folded("The row", tuple(row_parts(found.row)))]
+    return [
+        said,
+        *notes,
+        Table("", columns, tuple(shrunk_lines(found))),
+        Folded("The row", tuple(row_parts(found.row))),
+    ]
 
 
 def bench_parts(bench: Bench) -> list[Part]:
@@ -198,7 +245,7 @@ def _bench_cell(cell: BenchCell) -> tuple[Cell, ...]:
     shape, spread, gbs = cell.shape, cell.spread, cell.gbs
     kind = " (ragged)" if shape.lengths == "ragged" else ""
     batch = f"{plural(shape.rows, 'row')} of {count(shape.length)}{kind}, k {count(shape.k)}"
-    verdict = None if cell.verdict is None else cell.verdict.kind
+    verdict: Cell = None if cell.verdict is None else cell.verdict.kind
     if cell.verdict is not None and cell.verdict.missing_most:
         verdict = f"{verdict}, {count(cell.verdict.missing_most)}"
     times = (None, None) if spread is None else (value(spread.median), f"{value(spread.p10)}–{value(spread.p90)}")
@@ -208,7 +255,8 @@ def _bench_cell(cell: BenchCell) -> tuple[Cell, ...]:
 
 def audited_parts(found: Audited) -> list[Part]:
     """What an audit found, in numbers."""
-    said = f"{count(found.found_rows)} of {plural(found.rows, 'row')} in {plural(found.files, 'file')} tell of a loss, a risk or a harm"
+    said = f"{count(found.found_rows)} of {plural(found.rows, 'row')} in {plural(found.files, 'file')} tell of a loss, "
+    said += "a risk or a harm"
     faulty = found.failed_files or found.failed_rows
     colour = palette.LOSSY_TEXT if found.found_rows else palette.REFUSED_TEXT if faulty else palette.SAFE_TEXT
     told: dict[str, Cell] = {

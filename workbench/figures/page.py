@@ -55,7 +55,13 @@ def page(title: str, parts: Sequence[Part], made_by: str) -> str:
 
     body = fragment([*parts, Note(f"Made by {made_by}.")], draw, "h2")
     scripts = [_plotly(), "\n".join([*calls, _FITS])] if calls else []
-    policy = ["default-src 'none'", "base-uri 'none'", "style-src 'unsafe-inline'", "img-src data: blob:", "form-action 'none'"]
+    policy = [
+        "default-src 'none'",
+        "base-uri 'none'",
+        "style-src 'unsafe-inline'",
+        "img-src data: blob:",
+        "form-action 'none'",
+    ]
     policy += [f"script-src {' '.join(_hash(script) for script in scripts)}"] if scripts else []
     allowed = "; ".join(policy)
     head = "".join(f"<script>{script}</script>\n" for script in scripts[:1])

@@ -13,7 +13,20 @@ from workbench.figures.words import count, probability, value
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["Beside", "Cell", "Folded", "Kind", "Note", "Part", "Picture", "Said", "Table", "cell_text", "facts", "first_lines"]
+__all__ = [
+    "Beside",
+    "Cell",
+    "Folded",
+    "Kind",
+    "Note",
+    "Part",
+    "Picture",
+    "Said",
+    "Table",
+    "cell_text",
+    "facts",
+    "first_lines",
+]
 
 LINES = 20  # of a table that a notebook shows
 _NAMES = ("row", "layer", "step", "rank", "call", "index", "token", "bin", "seed")  # numbers that name something

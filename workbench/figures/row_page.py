@@ -5,19 +5,19 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
+from workbench.figures.diff import diff_figure
 from workbench.figures.of_inspection import (
     bins_parts,
     capacity_picture,
     census_parts,
     coarse_path,
     comparison,
-    diff_figure,
-    lost_table,
+    lost_tables,
     risk_on,
     said_of,
     selections_table,
@@ -26,7 +26,7 @@ from workbench.figures.of_inspection import (
 )
 from workbench.figures.of_rows import call_facts, route_parts, row_facts
 from workbench.figures.page import page
-from workbench.figures.parts import Cell, Note, Part, Picture, Table, facts
+from workbench.figures.parts import Beside, Cell, Note, Part, Picture, Said, Table, facts
 from workbench.figures.tables import outlook_texts
 from workbench.figures.words import count, plural, signed
 from workbench.runs.inspect import Inspection
@@ -67,7 +67,9 @@ def row_page(found: Inspection, origin: Origin | None = None, made_by: str = "th
 
 
 def _happened(found: Inspection, origin: Origin) -> list[Part]:
-    about = f"k {count(found.k)}, {plural(found.row.length, 'score')}, {found.row.dtype}. Judged: {found.judged_because}."
+    about = (
+        f"k {count(found.k)}, {plural(found.row.length, 'score')}, {found.row.dtype}. Judged: {found.judged_because}."
+    )
     notes = (about, found.of_the_call, *origin.notes)
     return [said_of(found), *(Note(text) for text in notes if text)]
 
@@ -86,8 +88,8 @@ def _pictures(found: Inspection) -> list[Part]:
         compared = comparison(found, made)
         title = f"The exact top-k beside {who(made)}, by position in the row"
         parts.append(Picture(title, lambda: diff_figure(compared)))
-        if table := lost_table(found, made):
-            parts.append(table)
+        if tables := lost_tables(compared):
+            parts.append(Beside(tables))
     return parts
 
 
@@ -120,10 +122,13 @@ def _circumstances(found: Inspection, origin: Origin) -> list[Part]:
     case = found.case
     parts: list[Part] = []
     if found.route is not None:
-        parts += [Table("Route", (("", "text"),), ()), *route_parts(found.route)]
+        said, conditions = route_parts(found.route)
+        assert isinstance(said, Said)
+        assert isinstance(conditions, Table)
+        parts.append(replace(conditions, title=f"Route: {said.text}"))
     given: dict[str, Cell] = {**call_facts(found.row.call), "k": found.k}
     given |= {"op": case.op, "release": case.release, "device": case.device}
-    parts += [facts("The row", row_facts(found.row)), facts("The call, as it was judged", given)]
+    parts.append(Beside((facts("The row", row_facts(found.row)), facts("The call, as it was judged", given))))
     order = f"{origin.arrival}, seed {origin.seed}" if origin.arrival in (RANDOM, "walk") else origin.arrival
     made: dict[str, Cell] = {
         "file": origin.file or "none: rows in memory",
@@ -133,10 +138,20 @@ def _circumstances(found: Inspection, origin: Origin) -> list[Part]:
         "arrival order": order,
     }
     if origin.file:
-        made["look again"] = shlex.join(
-            ["workbench", "inspect", origin.file, "--row", str(found.row.index), *origin.arguments]
-        )
+        made["look again"] = _command(found, origin)
     return [*parts, facts("Where it is from", made), facts("Made with", environment())]
+
+
+def _command(found: Inspection, origin: Origin) -> str:
+    """What shows the same row on the command line, where the file lies in the current folder."""
+    case, call = found.case, found.row.call
+    told = {"op": case.op, "release": case.release, "device": case.device, "k": case.k}
+    given = [part for name, now in told.items() if now != getattr(call, name) for part in (f"--{name}", str(now))]
+    given += ["--path", found.judged] if found.judged_because == "as asked" else []
+    given += ["--seed", str(origin.seed)] if origin.seed else []
+    given += ["--arrival", origin.arrival] if origin.arrival != RANDOM else []
+    command = ["workbench", "inspect", origin.file, "--row", str(found.row.index), *origin.arguments, *given]
+    return shlex.join(command)
 
 
 def environment() -> Mapping[str, Cell]:

@@ -18,6 +18,7 @@ from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
 from workbench.paths.spec import Determinism
 from workbench.paths.transforms.recorded import positions, recorded_positions
+from workbench.rendering import Rendered
 from workbench.runs.case import Case
 from workbench.runs.inspect import judged_paths
 from workbench.runs.report import Result
@@ -96,7 +97,7 @@ def _s(count: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Repeats:
+class Repeats(Rendered):
     """Many calls on one row.
 
     Attributes:
