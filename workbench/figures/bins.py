@@ -17,6 +17,7 @@ from workbench.figures.words import count, ratio, value
 from workbench.numeric.histogram import GREATEST_NUMBER, LEAST_NUMBER
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
 
 MAX_RADIUS = 254  # with the threshold bin and three special bins, 512 bars
@@ -47,6 +48,12 @@ class BinWindow:
     special: np.ndarray
     lower: int
     higher: int
+
+    def table(self) -> pd.DataFrame:
+        """The bins with their ranges and populations, one a line."""
+        import pandas as pd
+
+        return pd.DataFrame({"bin": self.bins, "range": self.labels, "population": self.populations})
 
     def bin_at(self, place: float) -> int | None:
         """The bin that stands at a place of the axis."""

@@ -11,6 +11,7 @@ import torch
 from workbench.analysis.diff import cutoff
 from workbench.analysis.verdict import Verdict
 from workbench.figures import palette
+from workbench.figures.files import csv_bytes
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.words import count
 from workbench.numeric.keys import value_keys
@@ -60,14 +61,17 @@ class Comparison:
     selection: Side
     length: int
 
-    def csv(self, **origin: str | int | None) -> str:
-        """Every entry of both sides as comma-separated values; ``origin``: columns that say what was selected how."""
+    def table(self, **origin: str | int | None) -> pd.DataFrame:
+        """Every entry of both sides; ``origin``: columns that say what was selected how."""
         import pandas as pd
 
         sides = [("exact", self.exact.table()), ("selection", self.selection.table())]
         whole = pd.concat([table.assign(side=side, **origin) for side, table in sides])
-        columns = [*origin, "side", "status", "rank", "index", "score", "gap"]
-        return str(whole[columns].to_csv(index=False, na_rep="NaN"))
+        return whole[[*origin, "side", "status", "rank", "index", "score", "gap"]]
+
+    def csv(self, **origin: str | int | None) -> str:
+        """The same as comma-separated values; what is unknown is empty."""
+        return csv_bytes(self.table(**origin)).decode()
 
 
 def compare(scores: torch.Tensor, exact: torch.Tensor, indices: torch.Tensor, verdict: Verdict) -> Comparison:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -16,8 +17,8 @@ from workbench.figures.words import count, plural, signed, value
 from workbench.numeric.histogram import Threshold
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.inspect import Inspection
-from workbench.ui import state
-from workbench.ui.common import PLOT, Slots, figures_row, pick_path, say_instead, score_texts
+from workbench.ui import downloads, state
+from workbench.ui.common import Slots, figures_row, pick_path, say_instead, score_texts
 from workbench.ui.view import RADII
 
 COARSE = [path.name for path in PATHS if path.key_bits is not None]
@@ -25,8 +26,12 @@ DEFAULT_RADIUS = 24
 MEMBERS = 100
 
 
-def show_bins(found: Inspection, key: str, slots: Slots) -> None:
-    """Histogram, numbers and the contents of one bin. ``key`` names what is inspected; controls go into the slots."""
+def show_bins(found: Inspection, key: str, slots: Slots, more: Callable[[], None] | None = None) -> None:
+    """Histogram, numbers and the contents of one bin.
+
+    Args:
+        key: names what is inspected. slots: where controls go. more: what else is offered to be taken away.
+    """
     left, right = slots
     with left:
         name = pick_path(found, COARSE, f"bins-path:{key}")
@@ -45,15 +50,17 @@ def show_bins(found: Inspection, key: str, slots: Slots) -> None:
         chosen = None
     _said_of_the_path(found, name, risk)
     chart = f"bins:{key}:{name}:{radius}"
+    saved = downloads.file_name(found.row.capture, f"row{found.row.index}", name, "bins")
     st.plotly_chart(
         bins_figure(window, risk, chosen),
         key=chart,
         theme=None,
-        config=PLOT,
+        config=downloads.picture(saved),
         on_select=_clicked(chart, window),
         selection_mode="points",
     )
     _numbers(risk, profile.threshold(bits))
+    downloads.offer(saved, chart, {"Bins": window.table}, more=more)
     _contents(profile, bits, window.threshold if chosen is None else chosen, window.threshold)
 
 

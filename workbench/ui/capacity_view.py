@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -13,14 +13,17 @@ from workbench.figures.capacity import capacity_figure, in_order
 from workbench.figures.tables import census_table, outlook_texts
 from workbench.figures.words import plural
 from workbench.runs.inspect import Inspection
-from workbench.ui import state
-from workbench.ui.common import PLOT
+from workbench.ui import downloads, state
 
 _PATH = 190  # pixels of the column of paths
 
 
-def show_capacity(found: Inspection, key: str) -> None:
-    """All paths on one axis, and the numbers beneath. ``key`` names what is inspected."""
+def show_capacity(found: Inspection, key: str, more: Callable[[], None] | None = None) -> None:
+    """All paths on one axis, and the numbers beneath.
+
+    Args:
+        key: names what is inspected. more: what else is offered to be taken away.
+    """
     risks = in_order(found.census, found.reached)
     taken = [risk for risk in risks if not risk.refused]
     over = [risk for risk in taken if risk.breach]
@@ -38,7 +41,10 @@ def show_capacity(found: Inspection, key: str) -> None:
     if 0 < len(taken) < len(risks):
         text += f" The {len(risks) - len(taken)} that refuse it are listed below."
     st.markdown(text)
-    st.plotly_chart(capacity_figure(taken or risks, found.reached), key=f"capacity:{key}", theme=None, config=PLOT)
+    saved = downloads.file_name(found.row.capture, f"row{found.row.index}", "capacity")
+    figure = capacity_figure(taken or risks, found.reached)
+    st.plotly_chart(figure, key=f"capacity:{key}", theme=None, config=downloads.picture(saved))
+    downloads.offer(saved, f"capacity:{key}", {"Risk by path": lambda: census_table(risks, found.reached)}, more=more)
     _risks(taken, found.reached)
     _refused([risk for risk in risks if risk.refused])
 

@@ -7,13 +7,17 @@ from html import escape
 
 import streamlit as st
 
-from workbench.figures import palette
+from workbench.figures.of_inspection import colour_of, default_path
 from workbench.figures.words import value
-from workbench.runs.inspect import Inspection, damage
+from workbench.runs.inspect import Inspection
 from workbench.ui import state
 
+__all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "pick_path"]
+__all__ += ["say_instead", "score_texts"]
+
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
-PLOT = {"displayModeBar": False, "scrollZoom": False}
+# Of a picture that has no name of its own when it is saved: see ``downloads.picture``.
+PLOT = {"displaylogo": False, "modeBarButtons": [["toImage"]], "scrollZoom": False}
 
 
 def callout(text: str, colour: str) -> None:
@@ -23,27 +27,9 @@ def callout(text: str, colour: str) -> None:
     st.markdown(f'<div style="{style}">{escape(text)}</div>', unsafe_allow_html=True)
 
 
-def colour_of(verdict: str | None, risk: str | None) -> str:
-    """The colour of a finding: the verdict's where something was lost, else the risk's."""
-    if verdict in ("lossy", "invalid"):
-        return palette.VERDICTS[verdict]
-    return palette.risk_colour(risk) if risk is not None else palette.VERDICTS.get(verdict or "", palette.REFUSED_TEXT)
-
-
 def error_box(error: Exception | str) -> None:
     """An error as a box with its message, shown as it is."""
     st.error(state.plain(str(error)), icon=":material/error:")
-
-
-def default_path(found: Inspection, options: Sequence[str]) -> str:
-    """The path to show where none was chosen, the first of these among ``options``: what the sentence is about, the
-    reached path, the judged that fares worst, one that takes the row, the first."""
-    ran = [one for one in sorted(found.every, key=damage, reverse=True) if one.line.refused is None]
-    head = found.headline
-    wanted = [head.line.path] if head is not None and head.line.refused is None else []
-    wanted += [found.reached, *(one.line.path for one in ran)]
-    wanted += [risk.path for risk in found.census if not risk.refused]
-    return next((name for name in wanted if name is not None and name in options), options[0])
 
 
 def say_instead(options: Sequence[str], path: str, lacks: str) -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 import streamlit as st
 
 from workbench.errors import WorkbenchError
 from workbench.figures import palette
-from workbench.figures.diff import KEPT, LEFT_OUT, LOST, Comparison, Side, compare, diff_figure
+from workbench.figures.diff import KEPT, LEFT_OUT, LOST, Side, compare, diff_figure
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
 from workbench.runs.called import Called, called_sentence
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.sentence import finding, result_sentence
-from workbench.ui import state
-from workbench.ui.common import PLOT, Slots, error_box, pick_path, say_instead, score_texts
+from workbench.ui import downloads, state
+from workbench.ui.common import Slots, error_box, pick_path, say_instead, score_texts
 from workbench.ui.engines import answer, called_name, pick_engine, why_not
 from workbench.ui.library import Entry
 from workbench.ui.loading import result
@@ -29,10 +28,18 @@ SHOWN = 200
 _MOST_SEED = 2**31 - 1
 
 
-def show_diff(entry: Entry, found: Inspection, number: int, key: str, slots: Slots) -> None:
-    """Picture and tables of one selection against the exact one; controls go into the slots.
+def show_diff(
+    entry: Entry,
+    found: Inspection,
+    number: int,
+    key: str,
+    slots: Slots,
+    more: Callable[[], None] | None = None,
+) -> None:
+    """Picture and tables of one selection against the exact one.
 
-    ``key`` names what is inspected.
+    Args:
+        key: names what is inspected. slots: where controls go. more: what else is offered to be taken away.
     """
     left, right = slots
     with right:
@@ -51,7 +58,7 @@ def show_diff(entry: Entry, found: Inspection, number: int, key: str, slots: Slo
             if called.worst.selection is not None:
                 with told:
                     _say_called(called, called_name(found, engine, path))
-                _show(called.worst, found, number, entry, f"{key}:{engine}:{path}", None)
+                _show(called.worst, found, number, entry, f"{key}:{engine}:{path}", None, more)
                 return
             why = [called.why_none]
     if why:
@@ -77,7 +84,7 @@ def show_diff(entry: Entry, found: Inspection, number: int, key: str, slots: Slo
         if path is not None and made.selection is not None:
             st.caption(f"Arrival order: random, seed {seed}.")
     if made.selection is not None and made.verdict is not None:
-        _show(made, found, number, entry, f"{key}:{path}:{seed}", seed if path is not None else None)
+        _show(made, found, number, entry, f"{key}:{path}:{seed}", seed if path is not None else None, more)
 
 
 def _say_called(called: Called, who: str) -> None:
@@ -120,12 +127,22 @@ def _pick_seed(key: str, seed: int) -> int:
     return int(st.session_state[widget])
 
 
-def _show(made: Result, found: Inspection, number: int, entry: Entry, key: str, seed: int | None) -> None:
+def _show(
+    made: Result,
+    found: Inspection,
+    number: int,
+    entry: Entry,
+    key: str,
+    seed: int | None,
+    more: Callable[[], None] | None,
+) -> None:
     assert made.selection is not None
     assert made.verdict is not None
     row = found.case.row
     comparison = compare(row.valid, found.exact.indices, made.selection.indices, made.verdict)
-    st.plotly_chart(diff_figure(comparison), key=f"diff:{key}", theme=None, config=PLOT)
+    saved, origin = _origin(made, number, entry, seed)
+    st.plotly_chart(diff_figure(comparison), key=f"diff:{key}", theme=None, config=downloads.picture(saved))
+    downloads.offer(saved, f"diff:{key}", {"Every winner": lambda: comparison.table(**origin)}, more=more)
     sides = (
         (comparison.exact, "Exact top-k", LOST, LEFT_OUT),
         (comparison.selection, "Selection", KEPT, "other members taken"),
@@ -136,7 +153,6 @@ def _show(made: Result, found: Inspection, number: int, entry: Entry, key: str, 
     ):
         with column:
             _side(table, *side)
-    _download(comparison, made, number, entry, key, seed)
 
 
 def _shown(side: Side) -> pd.DataFrame:
@@ -189,20 +205,11 @@ def _width(texts: Iterable[str]) -> int:
     return 20 + 7 * max([5, *map(len, texts)])
 
 
-def _download(comparison: Comparison, made: Result, number: int, entry: Entry, key: str, seed: int | None) -> None:
+def _origin(made: Result, number: int, entry: Entry, seed: int | None) -> tuple[str, dict[str, str | int | None]]:
+    """A name for files of a selection, and what its table says of how it was made."""
     line = made.line
-    stem = PurePosixPath(entry.key).name.removesuffix(".safetensors")
-    what = [f"{line.path}-{line.variant}"] if line.path and line.engine != RECORDED else []
-    named = [line.engine] if line.engine != MODEL else []
-    parts = [stem, f"row{number}", *named, *what, f"k{line.k}"]
-    if seed is not None:
-        parts.append(f"seed{seed}")
-    origin = {"engine": line.engine, "path": line.path, "variant": line.variant, "k": line.k, "seed": seed}
-    st.download_button(
-        "Download all as CSV",
-        lambda: comparison.csv(**origin),
-        file_name=f"{'-'.join(parts)}.csv",
-        mime="text/csv",
-        key=f"csv:{key}",
-        on_click="ignore",
-    )
+    what = f"{line.path}-{line.variant}" if line.path and line.engine != RECORDED else ""
+    engine = line.engine if line.engine != MODEL else ""
+    seeded = "" if seed is None else f"seed{seed}"
+    name = downloads.file_name(entry.key, f"row{number}", engine, what, f"k{line.k}", seeded)
+    return name, {"engine": line.engine, "path": line.path, "variant": line.variant, "k": line.k, "seed": seed}

@@ -12,8 +12,8 @@ from workbench.figures.timeline import ALL, Timeline, timeline, timeline_figure
 from workbench.figures.words import plural
 from workbench.runs.divergence import Comparison, Divergence
 from workbench.runs.divergence_words import place, sentences
-from workbench.ui import state
-from workbench.ui.common import PLOT, callout, error_box
+from workbench.ui import downloads, state
+from workbench.ui.common import callout, error_box
 from workbench.ui.divergence_detail import show_point
 from workbench.ui.divergence_runs import Chosen, Offer, chosen_runs, compare, offered, offers, suggestions
 from workbench.ui.divergence_tables import show_counts, show_points, show_tokens
@@ -127,7 +127,7 @@ def _show_found(found: Divergence, chosen: Chosen) -> None:
     key = f"{chosen.digest}:{chosen.ranks}:{number}:{sorted(part.items())}"
     laid = chosen.held.timeline(key, lambda: timeline(one, **part))
     point = _point(one)
-    _chart(laid, point, key, chosen.digest)
+    _chart(one, laid, point, key, chosen.digest)
     take = _taken(chosen.digest)
     left, right = st.columns([3, 7])
     with left:
@@ -236,7 +236,7 @@ def _taken(digest: str) -> Any:
     return lambda number: COMPARED.change(point=number, digest=digest)
 
 
-def _chart(laid: Timeline, point: int | None, key: str, digest: str) -> None:
+def _chart(one: Comparison, laid: Timeline, point: int | None, key: str, digest: str) -> None:
     if not laid.cells and not laid.tokens:
         st.info("There is no point to draw.")
         return
@@ -248,8 +248,15 @@ def _chart(laid: Timeline, point: int | None, key: str, digest: str) -> None:
         if number is not None:
             COMPARED.change(point=number, digest=digest)
 
+    saved = downloads.file_name(one.a, "against", one.b)
     st.plotly_chart(
-        timeline_figure(laid, point), key=chart, theme=None, config=PLOT, on_select=take, selection_mode="points"
+        timeline_figure(laid, point),
+        key=chart,
+        theme=None,
+        config=downloads.picture(saved),
+        on_select=take,
+        selection_mode="points",
     )
+    downloads.offer(saved, f"{key}:{point}", {"Points": Divergence((one.a, one.b), (one,)).to_pandas})
     for note in laid.notes:
         st.caption(state.plain(f"{note[:1].upper()}{note[1:]}."))

@@ -14,8 +14,8 @@ from workbench.figures.words import count, plural, probability, value
 from workbench.paths.ops import OPS
 from workbench.runs.matrix import Cell, Matrix, MatrixRow
 from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence, row_sentence
-from workbench.ui import inspector, state
-from workbench.ui.common import PLOT, callout, figures_row
+from workbench.ui import downloads, inspector, state
+from workbench.ui.common import callout, figures_row
 from workbench.ui.library import Entry, same_name
 from workbench.ui.loading import opened
 from workbench.ui.releases_view import RELEASED
@@ -82,9 +82,16 @@ def _chart(matrix: Matrix, chosen: tuple[int, int], key: str) -> None:
         if place is not None:
             _take(matrix, place)
 
+    saved = downloads.file_name(matrix.rows[0].capture, "releases")
     st.plotly_chart(
-        releases_figure(matrix, chosen), key=chart, theme=None, config=PLOT, on_select=take, selection_mode="points"
+        releases_figure(matrix, chosen),
+        key=chart,
+        theme=None,
+        config=downloads.picture(saved),
+        on_select=take,
+        selection_mode="points",
     )
+    downloads.offer(saved, chart, {"Cells": matrix.to_pandas})
     rows, releases = places_shown(matrix)
     said = []
     if len(rows) < len(matrix.rows):

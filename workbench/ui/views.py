@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from workbench.runs.inspect import Inspection
@@ -11,6 +13,7 @@ from workbench.ui.capacity_view import show_capacity
 from workbench.ui.diff_view import show_diff
 from workbench.ui.export_view import show_export
 from workbench.ui.library import Entry
+from workbench.ui.row_report import offer_page
 from workbench.ui.view import VIEWS
 
 
@@ -28,13 +31,14 @@ def show_views(entry: Entry, found: Inspection, number: int, key: str) -> None:
         required=True,
         wrap=False,
     )
+    page = partial(offer_page, entry, found, key)
     match st.session_state["view"]:
         case "capacity":
-            show_capacity(found, key)
+            show_capacity(found, key, page)
         case "diff":
-            show_diff(entry, found, number, key, (middle, right))
+            show_diff(entry, found, number, key, (middle, right), page)
         case "export":
             show_export(entry, found, number, key, (middle, right))
         case _:
-            show_bins(found, key, (middle, right))
+            show_bins(found, key, (middle, right), page)
     state.write_url()

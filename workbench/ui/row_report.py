@@ -1,0 +1,36 @@
+"""The inspected row as one HTML page that can be mailed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from workbench.figures.row_page import Origin, row_page
+from workbench.runs.inspect import Inspection
+from workbench.ui import downloads, state
+from workbench.ui.library import Entry
+from workbench.ui.loading import opened
+from workbench.ui.view import View
+
+
+def offer_page(entry: Entry, found: Inspection, key: str) -> None:
+    """A button that gives the page; it is made when it is pressed. ``key`` names what is inspected."""
+    st.markdown("**The whole row**")
+    st.download_button(
+        "HTML page",
+        partial(_page, entry, found, state.current()),
+        file_name=f"{downloads.file_name(entry.key, f'row{found.row.index}')}.html",
+        mime="text/html",
+        key=f"page:{key}",
+        on_click="ignore",
+        icon=":material/download:",
+        help="one file of about 5 MB with pictures and tables, which needs no network",
+    )
+
+
+def _page(entry: Entry, found: Inspection, view: View) -> bytes:
+    options = zip(("--scores", "--lengths", "--starts", "--indices"), view.names, strict=True)
+    given = tuple(part for option, name in options if name is not None for part in (option, name))
+    origin = Origin(file=entry.key.rsplit("/", 1)[-1], digest=opened(entry, view).capture.digest, arguments=given)
+    return row_page(found, origin).encode("utf-8", "backslashreplace")
