@@ -12,6 +12,8 @@ ALONE := tests/export/test_engines.py tests/record
 PYTEST = $(BIN)/python -m pytest --timeout $(LIMIT) --timeout-method signal
 # What is compiled is kept, whatever a shell is told: every process that tests start would compile the workbench again.
 export PYTHONDONTWRITEBYTECODE :=
+# Runs every cell, each notebook in a kernel of its own.
+NOTEBOOKS := $(BIN)/python -m pytest --nbmake --nbmake-timeout=120 -n 2 --dist loadfile docs/notebooks
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help app test test-all lint format bench browser clean
@@ -32,11 +34,13 @@ test: LIMIT := 300
 test: lint browser
 	$(PYTEST) -m "not slow" $(SPREAD)
 	$(PYTEST) -m "not slow" $(ALONE)
+	$(NOTEBOOKS)
 
 test-all: LIMIT := 3000
 test-all: lint browser
 	$(PYTEST) $(SPREAD)
 	$(PYTEST) $(ALONE)
+	$(NOTEBOOKS)
 
 lint: $(VENV)/.test
 	$(BIN)/python -m ruff check .
