@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,7 @@ from workbench.cli.options import (
     spread,
 )
 from workbench.cli.order import order_unreliable, order_warning
-from workbench.cli.output import CURE, check_file
+from workbench.cli.output import CURE, check_file, is_of
 from workbench.cli.tables import (
     NONE,
     counted,
@@ -129,7 +130,9 @@ def inspect(
 
     if force and html is None:
         raise UsageError("--force is for --html; name a file for the page")
-    check_file("--html", html, force)
+    target = check_file("--html", html, force)
+    if target is not None and is_of(target, Path(file)):
+        raise UsageError(f"{html}: this is of what is read; name another file")
     written: list[str] = []
     with open_file(file, naming, given) as capture:
         numbers = parse_rows(row, len(capture))

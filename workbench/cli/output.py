@@ -81,3 +81,10 @@ def check_file(option: str, file: str | None, force: bool) -> Path | None:
         raise UsageError(f"{option} {file!r} names no file; name one")
     check_target(Path(file), file, overwrite=force, cure=CURE)
     return Path(file)
+
+
+def is_of(target: Path, source: Path) -> bool:
+    """Whether a target is the file that is read, by whatever name, or lies in the folder that is."""
+    if not source.exists():
+        return False
+    return (target.exists() and target.samefile(source)) or target.resolve().is_relative_to(source.resolve())

@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 FORMATS = {"png": "PNG", "svg": "SVG"}
 _FORMAT = "picture-format"  # of the session
 _SCALE = {"png": 2, "svg": 1}  # pixels of the image for one of the page
-_SUFFIXES = (".safetensors.index.json", ".safetensors")
+_SUFFIX = re.compile(r"\.safetensors(\.index\.json)?$")
 
 
 def file_name(*parts: object) -> str:
     """A name for a file, of what it holds: the parts that are there, as far as file systems take them. What names a
     capture may be a path, of which the last part counts."""
-    texts = (str(part).rsplit("/", 1)[-1] for part in parts if part not in (None, ""))
-    for suffix in _SUFFIXES:
-        texts = (text.removesuffix(suffix) for text in texts)
+    texts = [_SUFFIX.sub("", str(part).rsplit("/", 1)[-1]) for part in parts if part not in (None, "")]
     kept = (re.sub(r"[^\w.=+-]+", "-", text).strip("-.")[:60] for text in texts)
     return "-".join(filter(None, kept)) or "topk-workbench"
 
