@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
+from tests.audit.making import audited
 from tests.ui.conftest import K
 from workbench.ui.downloads import FORMATS, file_name
 
@@ -129,3 +131,29 @@ def test_names_of_files_are_plain(parts: tuple[object, ...], name: str) -> None:
 def test_a_table_is_made_when_it_is_taken(app: Callable[..., AppTest], files: dict[str, Any]) -> None:
     app(**BAD, view="bins")
     assert all(isinstance(made, partial) for made in files.values())
+
+
+def _overview() -> None:
+    import streamlit as st
+
+    from workbench.ui.overview import overview_page
+    from workbench.ui.pages import navigation
+
+    st.navigation(navigation())
+    overview_page()
+
+
+def test_an_audits_worst_rows_are_taken_as_the_records_have_them(
+    files: dict[str, Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited(folder / "bad-row.safetensors", tmp_path / "out")
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path / "out"), str(folder)])
+    assert not AppTest.from_function(_overview, default_timeout=60).run().exception
+    records = pq.read_table(tmp_path / "out" / "records")
+    worst = pq.read_table(io.BytesIO(files["out-audit-Worst-rows.parquet"]()))
+    (line,) = worst.to_pylist()
+    assert line in records.to_pylist()
+    paths = pq.read_table(io.BytesIO(files["out-audit-Paths.parquet"]())).to_pylist()
+    assert sum(path["at_risk"] + path["certain"] for path in paths) == sum(
+        risk in ("at risk", "certain") for risk in records["risk"].to_pylist()
+    )

@@ -33,7 +33,7 @@ from workbench.ui.audits import audits, summary
 from workbench.ui.common import PLOT, callout, error_box, figures_row
 from workbench.ui.library import Entry, same_name
 from workbench.ui.loading import library, opened
-from workbench.ui.overview_tables import chips, column_config, frame, show_table
+from workbench.ui.overview_tables import chips, column_config, frame, offer_tables, show_table
 from workbench.ui.overview_view import OVERVIEW
 from workbench.ui.view import View, brief
 
@@ -84,6 +84,7 @@ def _show() -> None:
         st.warning(state.plain(f"{fault[:1].upper()}{fault[1:]}: see the end of this page."), icon=":material/warning:")
     st.caption(state.plain(f"{about_words(found)}."))
     _pictures(found, key)
+    offer_tables(found, key)
     if found.worst:
         _worst(found, key)
     _groups(found, key)

@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from workbench.audit.schema import arrow_schema
+from workbench.audit.summary import Summary
 from workbench.audit.tables import Table
 from workbench.figures.audit_page import MARKED, cell_text
-from workbench.ui import state
+from workbench.ui import downloads, state
 
 _NAMES = ("row", "layer", "step", "rank")  # numbers that name something
 
@@ -27,6 +29,20 @@ def show_table(table: Table) -> None:
     )
     if table.more:
         st.caption(state.plain(f"{table.more}."))
+
+
+def offer_tables(found: Summary, key: str) -> None:
+    """A button that gives the paths, and the worst rows as the records have them. ``key``: of the audit."""
+    tables = {"Worst rows": lambda: _worst(found), "Paths": lambda: pd.DataFrame([vars(path) for path in found.paths])}
+    downloads.offer(downloads.file_name(found.name, "audit"), key, tables)
+
+
+def _worst(found: Summary) -> pd.DataFrame:
+    import pyarrow as pa
+
+    table = pa.Table.from_pylist([dict(line) for line in found.worst], schema=arrow_schema())
+    lines: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return lines
 
 
 def frame(table: Table) -> pd.DataFrame:
