@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 
 from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
+from workbench.capture.row import Row
 from workbench.numeric.histogram import HalfHistogram, RowCounts, Threshold
 from workbench.numeric.keys import value_keys
 from workbench.paths.lengths import Window
@@ -149,6 +150,13 @@ class RowProfile:
         self._cuts: dict[int, Cut] = {}
         self._fillings: dict[tuple[int, Buffer], Filling] = {}
 
+    def with_k(self, k: int) -> RowProfile:
+        """The same scores with another number of winners wanted; their histogram is shared."""
+        other = RowProfile(self.scores, self.dtype, k, self.window, width=self.width, start=self.start)
+        if self.dtype == "float32":
+            vars(other)["half"] = self.half
+        return other
+
     @property
     def length(self) -> int:
         """Valid scores; of a row whose length leaves it, those that it has."""
@@ -189,3 +197,9 @@ class RowProfile:
             at = self.threshold(bits)
             self._fillings[key] = Filling(lambda: self.cut(bits), at, buffer, self.k, self.length)
         return self._fillings[key]
+
+
+def profile_of(row: Row, k: int, counts: RowCounts | None = None) -> RowProfile:
+    """The profile of a row for a call with this k. ``counts``: of its valid scores, where they were made already."""
+    width = row.call.width
+    return RowProfile(row.valid, row.dtype, k, Window.of(row), width=width, start=row.start, counts=counts)

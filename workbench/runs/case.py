@@ -6,7 +6,7 @@ from copy import copy
 from functools import cached_property
 from itertools import product
 
-from workbench.analysis.profile import RowProfile
+from workbench.analysis.profile import RowProfile, profile_of
 from workbench.analysis.reference import reference, winners_wanted
 from workbench.analysis.risk import Risk, risk
 from workbench.capture.row import Row
@@ -14,7 +14,6 @@ from workbench.errors import UsageError
 from workbench.numeric.histogram import RowCounts
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, get_device
-from workbench.paths.lengths import Window
 from workbench.paths.outside import route, uncleared_rows
 from workbench.paths.releases import parse_release, spelled
 from workbench.paths.routing import OPS, Route, get_op
@@ -99,9 +98,7 @@ class Case:
     @cached_property
     def profile(self) -> RowProfile:
         """Histogram and thresholds of the row."""
-        row = self.row
-        window, width = Window.of(row), row.call.width
-        return RowProfile(row.valid, row.dtype, self.k, window, width=width, start=row.start, counts=self._counts)
+        return profile_of(self.row, self.k, self._counts)
 
     @property
     def route(self) -> Route | None:

@@ -1,0 +1,141 @@
+"""What is said of a what-if, the same on the command line and in the app."""
+
+from __future__ import annotations
+
+from workbench.analysis.risk import Risk
+from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
+from workbench.runs.whatif import WhatIf
+from workbench.words import listed
+
+LABELS = {
+    "capacity": "capacity",
+    "rank_capacity": "capacity of a block",
+    "key_bits": "key bits",
+    "k": "k",
+    "length": "length",
+    "scale": "scale",
+    "shift": "shift",
+}
+
+
+def number(value: float) -> str:
+    """A parameter's value: whole numbers in full, others with as many digits as tell them apart from their like."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 2**53 else f"{value:.9g}"
+
+
+def altered_words(alteration: Alteration) -> str:
+    """What is altered, as in ``with a buffer of 6144 and scores scaled by 0.5``; empty for nothing."""
+    said = {
+        "capacity": "a buffer of {}",
+        "rank_capacity": "{} stored a block",
+        "key_bits": "a key of {} bits",
+        "k": "k {}",
+        "length": "the first {} scores only",
+        "scale": "scores scaled by {}",
+        "shift": "scores shifted by {}",
+    }
+    given = {name: number(value) for name, value in alteration.given.items()}
+    if "scale" in given and "shift" in given:
+        said["scale"] = "scores scaled by {} and then shifted by " + given.pop("shift")
+    words = [said[name].format(text).replace("of 1 bits", "of 1 bit") for name, text in given.items()]
+    return f"with {listed(words)}" if words else ""
+
+
+def what_if_sentence(found: WhatIf) -> str:
+    """One to three sentences: what would become of the row, what becomes of it as it is, and which buffer would do."""
+    where, altered = f"{found.setting.path.name} ({found.setting.variant.name})", altered_words(found.alteration)
+    if not altered:
+        parts = [f"On {where} this row {_stands(found.before, 'is')}."]
+    else:
+        head = f"{altered[0].upper()}{altered[1:]} this row {_stands(found.after, 'would be')} on {where}"
+        parts = [f"{head}; as it is, it {_stands(found.before, 'is')}."]
+    parts += filter(None, (_least_sentence(found), _scores_sentence(found)))
+    return " ".join(parts)
+
+
+def _stands(risk: Risk, be: str) -> str:
+    """Where a row stands, as in ``would be safe: 5000 scores share the threshold bin, and the buffer holds 6144``."""
+    if risk.refused:
+        return f"{be} refused ({'; '.join(risk.refused)})"
+    if risk.level is None:
+        return f"{be} of unknown risk{f' ({risk.note})' if risk.note else ''}"
+    level = "lossy for certain" if risk.level == "certain" else risk.level
+    if risk.level == "safe" and risk.population is not None:
+        return f"{be} safe{_why_safe(risk)}"
+    if risk.level == "safe" or risk.expected_missing is None:
+        return f"{be} {level}{f' ({risk.note})' if risk.note else ''}"
+    clean = "no" if not risk.p_clean else f"{_percent(risk.p_clean)} of"
+    verb = "loses" if be == "is" else "would lose"
+    mean = f"{verb} {risk.expected_missing:.4g} of its winners on average"
+    return f"{be} {level}: {_full(risk)}; it {mean}, and {clean} random arrival orders lose none"
+
+
+def _percent(chance: float) -> str:
+    if chance < 1e-4:
+        return f"{chance:.1g}"
+    text = f"{100 * chance:.4g}"
+    return f"{'more than 99.99' if text == '100' else text} %"
+
+
+def _why_safe(risk: Risk) -> str:
+    if not risk.breach:
+        return f": {_full(risk)}"
+    if not risk.buffered:
+        return ": all of its threshold bin wins, and passes the buffer by"
+    return f": {_full(risk)}, but whatever is dropped has an equal that stays"
+
+
+def _full(risk: Risk) -> str:
+    holds = f"the buffer holds {risk.room}"
+    if risk.breach and risk.room != risk.capacity:
+        holds = f"the blocks store {risk.room} of them"
+    share = "score lies in" if risk.population == 1 else "scores share"
+    return f"{risk.population} {share} the threshold bin and {holds}"
+
+
+def _least_sentence(found: WhatIf) -> str:
+    """Which buffers would do; why none, where none would."""
+    if unalterable(found.setting.path, found.setting.variant, "capacity"):
+        return ""
+    if found.after.refused or found.after.level is None:
+        return ""
+    enough, likely = found.enough, found.likely
+    if enough is None:
+        return "No capacity makes it safe."
+    if enough == Enough(1):
+        return "Any buffer is enough."
+    text = f"The least buffer that is safe holds {_held(enough)}"
+    if likely is None or likely == enough:
+        return f"{text}; with fewer than that, more than 1 of 100 random arrival orders lose a winner."
+    return f"{text}; from {_held(likely)} on, at least {100 * LIKELY:.0f} of 100 random arrival orders lose nothing."
+
+
+def _held(enough: Enough) -> str:
+    each = "" if enough.rank_capacity is None else f", and each block {enough.rank_capacity}"
+    return f"{enough.capacity}{each}"
+
+
+def _scores_sentence(found: WhatIf) -> str:
+    """What became of scores beyond fp16, and of winners that are no longer told from losers."""
+    if found.alteration.scale is None and found.alteration.shift is None:
+        over = found.scores.overflowing[0]
+        if not over or found.setting.row.dtype != "float32" or found.setting.path.key_bits is None:
+            return ""
+        return (
+            f"{_scores(over)} lie beyond 65504, where the fp16 key has one bin for all; a scale of "
+            f"{number(found.fitting_scale)} would bring every one within."
+        )
+    seen = found.scores
+    parts = []
+    if any(seen.overflowing):
+        parts.append(f"{_scores(seen.overflowing[1], 'none')} would lie beyond 65504, instead of {seen.overflowing[0]}.")
+    if seen.ties_made:
+        parts.append(
+            f"By rounding, {_scores(seen.ties_made)} below the k-th would become equal to it and could take its place."
+        )
+    return " ".join(parts)
+
+
+def _scores(count: int, none: str = "0 scores") -> str:
+    text = none if not count else f"{count} score{'' if count == 1 else 's'}"
+    return text[0].upper() + text[1:] if none == "none" else text
