@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from workbench.runs.report import Report
     from workbench.runs.run import run
     from workbench.runs.shrink import Shrunk, shrink
+    from workbench.runs.whatif import WhatIf, what_if
     from workbench.synthetic.make import make
 
 __version__ = "0.1.0"
@@ -71,6 +72,7 @@ __all__ = [
     "Token",
     "UsageError",
     "Verdict",
+    "WhatIf",
     "WorkbenchError",
     "audit",
     "bench",
@@ -92,6 +94,7 @@ __all__ = [
     "route",
     "run",
     "shrink",
+    "what_if",
     "write",
     "write_matrix",
 ]
@@ -122,6 +125,7 @@ _HOMES = {
     "Token": "capture",
     "UsageError": "errors",
     "Verdict": "analysis.verdict",
+    "WhatIf": "runs.whatif",
     "WorkbenchError": "errors",
     "bench": "runs.bench_front",
     "bisect_release": "runs.bisect",
@@ -139,6 +143,7 @@ _HOMES = {
     "route": "paths.outside",
     "run": "runs.run",
     "shrink": "runs.shrink",
+    "what_if": "runs.whatif",
     "write": "capture:write_capture",
     "write_matrix": "runs.matrix_saved",
 }

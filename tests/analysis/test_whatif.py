@@ -237,9 +237,11 @@ def test_scores_beyond_fp16_and_what_brings_them_within() -> None:
     assert fitting_scale(scores[:2]) == 1.0
     assert fitting_scale(torch.tensor([math.inf, math.nan])) == fitting_scale(torch.empty(0)) == 1.0
     for greatest in (65505.0, 131008.0, 131009.0, 65504.0 * 4):
-        assert greatest * fitting_scale(torch.tensor([greatest])) <= 65504 < greatest * fitting_scale(
-            torch.tensor([greatest])
-        ) * 2
+        assert (
+            greatest * fitting_scale(torch.tensor([greatest]))
+            <= 65504
+            < greatest * fitting_scale(torch.tensor([greatest])) * 2
+        )
 
 
 def test_staying_below_65504_would_have_helped() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -15,6 +16,7 @@ from workbench.analysis.whatif import (
     KEY_BITS,
     LIKELY,
     MOST_CAPACITY,
+    OF_THE_PATH,
     Alteration,
     Enough,
     Parameter,
@@ -62,6 +64,20 @@ class Curve:
     enough: Enough | None = None
     likely: Enough | None = None
 
+    def with_point(self, value: float, risk: Risk) -> Curve:
+        """The same with one more value; nothing where it is looked at already."""
+        if value in self.at:
+            return self
+        place = bisect(self.at, value)
+        at, risks = list(self.at), list(self.risks)
+        at.insert(place, value)
+        risks.insert(place, risk)
+        return replace(self, at=tuple(at), risks=tuple(risks))
+
+    def at_value(self, value: float | None) -> Risk | None:
+        """The risk at a value; ``None`` where it is not looked at."""
+        return self.risks[self.at.index(value)] if value in self.at else None
+
     def to_pandas(self) -> pd.DataFrame:
         """One line a value: ``parameter``, ``value``, ``refused`` and the fields of the risk that are numbers."""
         import pandas as pd
@@ -95,33 +111,38 @@ def curve(setting: Setting, parameter: Parameter, alteration: Alteration) -> Cur
     if why:
         raise UsageError(f"there is no curve against {parameter.replace('_', ' ')}: {why}")
     others = alteration.with_(parameter, None)
+    made = cast("Curve", setting.answers.take((parameter, others), lambda: _made(setting, parameter, others)))
+    value = getattr(alteration, parameter)
+    return made if value is None else made.with_point(value, setting.risk(alteration))
+
+
+def _made(setting: Setting, parameter: Parameter, others: Alteration) -> Curve:
+    """The curve without what the alteration says of the parameter itself."""
     enough = likely = None
+    marks: list[float] = []
     if parameter in ("capacity", "rank_capacity"):
-        enough, likely = setting.enough(others), setting.enough(others, LIKELY)
-    marks: list[float] = [] if getattr(alteration, parameter) is None else [getattr(alteration, parameter)]
-    if parameter == "capacity":
-        marks += [one.capacity for one in (enough, likely) if one is not None]
-    elif parameter == "rank_capacity":
-        marks += [one.rank_capacity for one in (enough, likely) if one is not None and one.rank_capacity is not None]
+        found = (setting.enough(others), setting.enough(others, LIKELY))
+        marks = [value for one in found if one is not None and (value := getattr(one, parameter)) is not None]
+        if parameter == "capacity":
+            enough, likely = found
     own = own_value(setting, parameter, others)
     at = sorted({*_VALUES[parameter](setting, others), *marks, *(() if own is None else (own,))})
-    keep = parameter in ("capacity", "rank_capacity")  # of one row all; else each is of a row, or a bin, of its own
     risks = []
     for value in at:
-        whole = parameter not in ("scale", "shift")
-        asked = alteration.with_(parameter, int(value) if whole else value)
+        asked = others.with_(parameter, value if parameter in ("scale", "shift") else int(value))
         # The members of each key's bin are let go of, the histogram is not.
         place = setting.apart(asked) if parameter == "key_bits" else setting
-        risks.append(place.risk(asked, keep or parameter == "key_bits"))
+        risks.append(place.risk(asked, keep=parameter in OF_THE_PATH))
     return Curve(parameter, tuple(at), tuple(risks), enough, likely)
 
 
-def own_value(setting: Setting, parameter: Parameter, alteration: Alteration = Alteration()) -> float | None:
+def own_value(setting: Setting, parameter: Parameter, alteration: Alteration | None = None) -> float | None:
     """The value that a parameter has as it is; ``None`` where the path has none.
 
     Args:
         alteration: what is altered besides, as k, which some buffers follow.
     """
+    alteration = alteration or Alteration()
     buffer = setting.variant.buffer or setting.path.buffer
     match parameter:
         case "capacity":

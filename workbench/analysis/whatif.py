@@ -10,7 +10,8 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, replace
-from typing import Generic, Literal, TypeVar, get_args
+from threading import Lock
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 import torch
 
@@ -34,7 +35,7 @@ KEY_BITS = 16  # of the fp16 key, of which a coarse key is the top part
 GREATEST_HALF = 65504.0  # the greatest finite fp16 number
 OVERFLOWS_FROM = 65520.0  # from here on, in magnitude, rounding to fp16 gives an infinity
 LIKELY = 0.99
-_PROFILES, _ANSWERS = 4, 64  # kept of a setting: histograms of the rows last asked for, and least buffers
+_PROFILES, _ANSWERS = 3, 64  # kept of a setting: histograms of the rows last asked for, and answers
 
 
 @dataclass(frozen=True)
@@ -265,10 +266,10 @@ class Enough:
 
 
 class Kept(Generic[T]):
-    """The values last asked for, up to so many of them."""
+    """The values last asked for, up to so many of them, for any number of threads."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._held = most, OrderedDict[Hashable, T]()
+        self._most, self._held, self._lock = most, OrderedDict[Hashable, T](), Lock()
 
     def get(self, key: Hashable) -> T | None:
         """The value held under a key; ``None`` where there is none."""
@@ -276,10 +277,15 @@ class Kept(Generic[T]):
 
     def take(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value held under a key, made if there is none."""
-        made = self._held.pop(key) if key in self._held else make()
-        self._held[key] = made
-        while len(self._held) > self._most:
-            self._held.popitem(last=False)
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key]
+        made = make()
+        with self._lock:
+            self._held[key] = made
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
         return made
 
 
@@ -288,12 +294,18 @@ class Setting:
 
     Args:
         row: as it was captured. k: winners wanted there. path, variant: as released, or as a test scaled them.
+        profile: of the row as it is, where it was counted already.
+
+    Attributes:
+        answers: what was worked out for the questions last asked, so that none is answered twice.
     """
 
-    def __init__(self, row: Row, k: int, path: Path, variant: Variant) -> None:
+    def __init__(self, row: Row, k: int, path: Path, variant: Variant, profile: RowProfile | None = None) -> None:
         self.row, self.k, self.path, self.variant = row, k, path, variant
+        self.answers: Kept[Any] = Kept(_ANSWERS)
         self._profiles: Kept[RowProfile] = Kept(_PROFILES)
-        self._enough: Kept[Enough | None] = Kept(_ANSWERS)
+        if profile is not None:
+            self._profiles.take(Alteration(), lambda: profile)
 
     def row_of(self, alteration: Alteration) -> Row:
         """The row as altered."""
@@ -317,8 +329,7 @@ class Setting:
 
     def apart(self, alteration: Alteration) -> Setting:
         """The same setting, which shares the row's histogram and keeps nothing else for this one."""
-        other = Setting(self.row, self.k, self.path, self.variant)
-        profile = self.profile(alteration)
+        other, profile = Setting(self.row, self.k, self.path, self.variant), self.profile(alteration)
         other._profiles.take(alteration.of_the_row, lambda: profile.with_k(profile.k))
         return other
 
@@ -344,7 +355,7 @@ class Setting:
         if unalterable(self.path, self.variant, "capacity"):
             return None
         asked = replace(alteration, capacity=None, rank_capacity=None)
-        return self._enough.take((asked, p_clean), lambda: self._find_enough(asked, p_clean))
+        return cast("Enough | None", self.answers.take((asked, p_clean), lambda: self._find_enough(asked, p_clean)))
 
     def _find_enough(self, alteration: Alteration, p_clean: float) -> Enough | None:
         most = max(1, self.profile(alteration).length)

@@ -42,47 +42,39 @@ def altered_words(alteration: Alteration) -> str:
 
 
 def what_if_sentence(found: WhatIf) -> str:
-    """One to three sentences: what would become of the row, what becomes of it as it is, and which buffer would do."""
+    """What would become of the row, what becomes of it as it is, and which buffer would do."""
     where, altered = f"{found.setting.path.name} ({found.setting.variant.name})", altered_words(found.alteration)
-    if not altered:
-        parts = [f"On {where} this row {_stands(found.before, 'is')}."]
+    if altered:
+        would = _level(found.after, "would be")
+        why = _why(found.after, found.k, "would be")
+        parts = [f"{altered[0].upper()}{altered[1:]} this row {would} on {where}{why}."]
+        parts += [f"As it is, it {_level(found.before, 'is')}{_why(found.before, found.setting.k, 'are')}."]
     else:
-        head = f"{altered[0].upper()}{altered[1:]} this row {_stands(found.after, 'would be')} on {where}"
-        parts = [f"{head}; as it is, it {_stands(found.before, 'is')}."]
+        parts = [f"On {where} this row {_level(found.before, 'is')}{_why(found.before, found.k, 'are')}."]
     parts += filter(None, (_least_sentence(found), _scores_sentence(found)))
     return " ".join(parts)
 
 
-def _stands(risk: Risk, be: str) -> str:
-    """Where a row stands, as in ``would be safe: 5000 scores share the threshold bin, and the buffer holds 6144``."""
+def _level(risk: Risk, be: str) -> str:
     if risk.refused:
-        return f"{be} refused ({'; '.join(risk.refused)})"
+        return f"{be} refused"
     if risk.level is None:
-        return f"{be} of unknown risk{f' ({risk.note})' if risk.note else ''}"
-    level = "lossy for certain" if risk.level == "certain" else risk.level
-    if risk.level == "safe" and risk.population is not None:
-        return f"{be} safe{_why_safe(risk)}"
-    if risk.level == "safe" or risk.expected_missing is None:
-        return f"{be} {level}{f' ({risk.note})' if risk.note else ''}"
-    clean = "no" if not risk.p_clean else f"{_percent(risk.p_clean)} of"
-    verb = "loses" if be == "is" else "would lose"
-    mean = f"{verb} {risk.expected_missing:.4g} of its winners on average"
-    return f"{be} {level}: {_full(risk)}; it {mean}, and {clean} random arrival orders lose none"
+        return f"{be} of unknown risk"
+    return f"{be} lossy for certain" if risk.level == "certain" else f"{be} {risk.level}"
 
 
-def _percent(chance: float) -> str:
-    if chance < 1e-4:
-        return f"{chance:.1g}"
-    text = f"{100 * chance:.4g}"
-    return f"{'more than 99.99' if text == '100' else text} %"
-
-
-def _why_safe(risk: Risk) -> str:
-    if not risk.breach:
-        return f": {_full(risk)}"
-    if not risk.buffered:
-        return ": all of its threshold bin wins, and passes the buffer by"
-    return f": {_full(risk)}, but whatever is dropped has an equal that stays"
+def _why(risk: Risk, k: int, lost: str) -> str:
+    """What makes it so, as in ``: 5000 scores share the threshold bin, the buffer holds 4096, …``."""
+    if risk.refused:
+        return f": {'; '.join(risk.refused)}"
+    parts = [] if risk.population is None else [_full(risk)]
+    if risk.level == "safe" and risk.breach:
+        parts.append("but all of the bin wins" if not risk.buffered else "but what is dropped has an equal that stays")
+    if risk.level in ("at risk", "certain") and risk.expected_missing is not None:
+        parts.append(f"and {risk.expected_missing:.4g} of {k} winners {lost} lost on average")
+    elif risk.note:
+        parts.append(risk.note)
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def _full(risk: Risk) -> str:
@@ -90,7 +82,7 @@ def _full(risk: Risk) -> str:
     if risk.breach and risk.room != risk.capacity:
         holds = f"the blocks store {risk.room} of them"
     share = "score lies in" if risk.population == 1 else "scores share"
-    return f"{risk.population} {share} the threshold bin and {holds}"
+    return f"{risk.population} {share} the threshold bin, {holds}"
 
 
 def _least_sentence(found: WhatIf) -> str:
@@ -106,7 +98,7 @@ def _least_sentence(found: WhatIf) -> str:
         return "Any buffer is enough."
     text = f"The least buffer that is safe holds {_held(enough)}"
     if likely is None or likely == enough:
-        return f"{text}; with fewer than that, more than 1 of 100 random arrival orders lose a winner."
+        return f"{text}."
     return f"{text}; from {_held(likely)} on, at least {100 * LIKELY:.0f} of 100 random arrival orders lose nothing."
 
 
@@ -122,13 +114,14 @@ def _scores_sentence(found: WhatIf) -> str:
         if not over or found.setting.row.dtype != "float32" or found.setting.path.key_bits is None:
             return ""
         return (
-            f"{_scores(over)} lie beyond 65504, where the fp16 key has one bin for all; a scale of "
-            f"{number(found.fitting_scale)} would bring every one within."
+            f"{_scores(over)} {'rounds' if over == 1 else 'round'} to an infinity in the fp16 key, which has one bin "
+            f"for all of that sign; a scale of {number(found.fitting_scale)} would bring every one within 65504."
         )
     seen = found.scores
     parts = []
     if any(seen.overflowing):
-        parts.append(f"{_scores(seen.overflowing[1], 'none')} would lie beyond 65504, instead of {seen.overflowing[0]}.")
+        was, now = seen.overflowing
+        parts.append(f"{_scores(now, 'None')} would round to an infinity in the fp16 key, where {was or 'none'} did.")
     if seen.ties_made:
         parts.append(
             f"By rounding, {_scores(seen.ties_made)} below the k-th would become equal to it and could take its place."
@@ -137,5 +130,4 @@ def _scores_sentence(found: WhatIf) -> str:
 
 
 def _scores(count: int, none: str = "0 scores") -> str:
-    text = none if not count else f"{count} score{'' if count == 1 else 's'}"
-    return text[0].upper() + text[1:] if none == "none" else text
+    return none if not count else f"{count} score{'' if count == 1 else 's'}"

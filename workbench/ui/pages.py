@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.figures.tables import paths_table
 from workbench.paths.catalog import PATHS
 from workbench.paths.spec import Path
-from workbench.ui import compare, inspector, overview, state
+from workbench.ui import compare, inspector, overview, state, whatif
 from workbench.ui.divergence import divergence_page
 from workbench.ui.releases import releases_page
 
@@ -77,6 +77,7 @@ def navigation() -> list[st.Page]:
         inspector.page(_inspect),
         overview.page(),
         compare.page(),
+        whatif.page(),
         st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
         st.Page(releases_page, title="Releases", icon=":material/history:", url_path="releases"),
         st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),

@@ -1,0 +1,368 @@
+"""A row's risk against one parameter: what lies in the threshold bin, the chance of a clean order, what is lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.analysis.curves import Curve
+from workbench.analysis.risk import Risk
+from workbench.analysis.whatif import Parameter
+from workbench.figures import palette
+from workbench.figures.frame import axis, new_figure
+from workbench.figures.tables import outlook_texts
+from workbench.figures.words import MINUS, count, value
+from workbench.runs.whatif import WhatIf
+from workbench.runs.whatif_words import LABELS, number
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+TITLES: dict[Parameter, str] = {
+    "capacity": "capacity of the buffer, scores (log)",
+    "rank_capacity": "capacity of one block, scores (log)",
+    "key_bits": "coarse key, bits",
+    "k": "k, winners wanted (log)",
+    "length": "length, scores",
+    "scale": "scale, times the scores (log)",
+    "shift": "shift, added to the scores",
+}
+LOG: tuple[Parameter, ...] = ("capacity", "rank_capacity", "k", "scale")
+DEEPEST = 12  # decades below which a chance or a mean is drawn at the edge, and named as less than that
+MARKS = {"safe": "circle", "at risk": "diamond", "certain": "x"}
+_LINE = 18  # pixels of a line of labels above the picture
+_DOMAINS = ((0.62, 1.0), (0.32, 0.56), (0.0, 0.26))
+_HEIGHT = 520
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A log scale that ends in values which have no logarithm.
+
+    Attributes:
+        low, high: where it ends, in its own units. ticks: places and their texts.
+    """
+
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    place: Callable[[float], float]
+
+
+def whatif_figure(curve: Curve, now: float | None, altered: float | None) -> go.Figure:
+    """Three pictures above each other over one parameter; the places of 0 and 1 stand apart from their log scales.
+
+    Args:
+        now: the parameter's value as it is. altered: as it is taken to be; ``None`` where it is not altered.
+    """
+    import plotly.graph_objects as go
+
+    labels = _labels(curve, now, altered)
+    figure = new_figure(_HEIGHT + _LINE * len(labels), left=86, right=20, top=12 + _LINE * len(labels), bottom=54)
+    at = np.array(curve.at, dtype=float)
+    known = [one.level is not None for one in curve.risks]
+    chances = _chance_scale([one.p_clean for one in curve.risks if one.level is not None])
+    means = _mean_scale([one for one in curve.risks if one.level is not None])
+    _population(figure, curve, at)
+    lanes = [
+        (chances, [one.p_clean for one in curve.risks], "y2"),
+        (means, [one.expected_missing for one in curve.risks], "y3"),
+    ]
+    _span(figure, curve, at, means)
+    for scale, numbers, lane in lanes:
+        places = np.array(
+            [scale.place(one) if one is not None and told else np.nan for one, told in zip(numbers, known, strict=True)]
+        )
+        figure.add_trace(go.Scatter(x=at, y=places, yaxis=lane, mode="lines", line=_LINE_STYLE, hoverinfo="skip"))
+        _marks(figure, curve, at, places, lane)
+    _axes(figure, curve, chances, means)
+    _stand(figure, labels, curve)
+    return figure
+
+
+_LINE_STYLE = {"color": palette.MUTED, "width": 1.5}
+
+
+def _population(figure: go.Figure, curve: Curve, at: np.ndarray) -> None:
+    import plotly.graph_objects as go
+
+    held = np.array([np.nan if one.population is None else one.population for one in curve.risks], dtype=float)
+    room = np.array([np.nan if one.capacity is None else one.capacity for one in curve.risks], dtype=float)
+    stored = np.array([np.nan if one.stored is None else one.stored for one in curve.risks], dtype=float)
+    if np.isnan(held).all():
+        figure.add_annotation(
+            xref="paper",
+            x=0.5,
+            yref="y domain",
+            y=0.5,
+            text="this path has no buffer that fills",
+            showarrow=False,
+            font={"color": palette.MUTED},
+        )
+        return
+    bars = [
+        ("capacity", room, {"color": palette.CAPACITY, "width": 1.5, "dash": "dash"}),
+        ("population", held, {"color": palette.THRESHOLD, "width": 2}),
+    ]
+    if (stored < np.minimum(held, room)).any():  # a block of a cluster overflows before the whole buffer
+        bars.insert(0, ("the blocks take", stored, {"color": palette.AT_RISK_TEXT, "width": 1.5, "dash": "dot"}))
+    for name, numbers, line in bars:
+        figure.add_trace(go.Scatter(x=at, y=_positive(numbers), mode="lines", name=name, line=line, hoverinfo="skip"))
+        _named(figure, name, at, _positive(numbers), str(line["color"]), curve)
+    _marks(figure, curve, at, _positive(held), "y")
+
+
+def _positive(numbers: np.ndarray) -> np.ndarray:
+    return np.where(numbers > 0, numbers, np.nan)
+
+
+def _named(figure: go.Figure, name: str, at: np.ndarray, places: np.ndarray, colour: str, curve: Curve) -> None:
+    """A line's name at its end where it lies higher, so that lines that cross are told apart."""
+    seen = np.flatnonzero(~np.isnan(places))
+    if not seen.size:
+        return
+    left = name == "population" and curve.parameter in ("capacity", "rank_capacity")
+    end = seen[0] if left else seen[-1]
+    figure.add_annotation(
+        x=_axis_place(curve.parameter, at[end]),
+        y=math.log10(places[end]),
+        yref="y",
+        text=name,
+        showarrow=False,
+        xanchor="left" if left else "right",
+        yanchor="bottom" if name != "the blocks take" else "top",
+        font={"color": colour, "size": 12},
+        name=f"line {name}",
+    )
+
+
+def _axis_place(parameter: Parameter, at: float) -> float:
+    """Where annotations have a value: log axes take its logarithm."""
+    return math.log10(at) if parameter in LOG else float(at)
+
+
+def _marks(figure: go.Figure, curve: Curve, at: np.ndarray, places: np.ndarray, lane: str) -> None:
+    """The values that were looked at: colour and symbol by level, open where the path refuses the row."""
+    import plotly.graph_objects as go
+
+    levels = [one.level for one in curve.risks]
+    figure.add_trace(
+        go.Scatter(
+            x=at,
+            y=places,
+            yaxis=lane,
+            mode="markers",
+            name={"y": "population", "y2": "p_clean", "y3": "mean lost"}[lane],
+            marker={
+                "size": 8,
+                "symbol": [MARKS.get(level or "", "square-open") for level in levels],
+                "color": [palette.mark_colour(level) for level in levels],
+                "opacity": 1,
+            },
+            customdata=np.array(curve.at, dtype=float),
+            hovertext=[_hover(curve.parameter, *pair) for pair in zip(curve.at, curve.risks, strict=True)],
+            hovertemplate="%{hovertext}<extra></extra>",
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+        )
+    )
+
+
+def _hover(parameter: Parameter, at: float, risk: Risk) -> str:
+    text = f"<b>{LABELS[parameter]} {_number(at)}</b>"
+    if risk.population is not None:
+        text += f"<br>population {count(risk.population)}, capacity {count(risk.capacity)}"
+    if risk.refused:
+        return text + "".join(f"<br>refused: {reason}" for reason in risk.refused)
+    clean, mean, span = outlook_texts(risk)
+    return f"{text}<br>{risk.level or palette.UNKNOWN}<br>p clean {clean}<br>mean lost {mean}, least – most {span}"
+
+
+def _number(at: float) -> str:
+    return f"{int(at):,}" if float(at).is_integer() and abs(at) < 2**53 else number(at).replace("-", MINUS)
+
+
+def _span(figure: go.Figure, curve: Curve, at: np.ndarray, scale: Scale) -> None:
+    """From the least to the most that any arrival order loses, as a band behind the mean."""
+    import plotly.graph_objects as go
+
+    told = [one for one in range(len(at)) if curve.risks[one].most_missing is not None]
+    if not told:
+        return
+    least = [scale.place(curve.risks[one].least_missing or 0) for one in told]
+    most = [scale.place(curve.risks[one].most_missing or 0) for one in told]
+    figure.add_trace(
+        go.Scatter(
+            x=np.concatenate([at[told], at[told][::-1]]),
+            y=np.array([*least, *reversed(most)]),
+            yaxis="y3",
+            mode="lines",
+            name="least to most",
+            fill="toself",
+            fillcolor="rgba(213, 94, 0, 0.13)",
+            line={"width": 0},
+            hoverinfo="skip",
+        )
+    )
+
+
+def _chance_scale(chances: Sequence[float | None]) -> Scale:
+    """log10(p / (1 - p)) between a place for 0 and one for 1."""
+    inner = [_logit(one) for one in chances if one is not None and 0 < one < 1]
+    tiny = any(one == 0 for one in chances)
+    low = max(-DEEPEST, math.floor(min([-1.0, *inner])))
+    high = min(DEEPEST, math.ceil(max([1.0, *inner])))
+    gap = 0.12 * (high - low)
+
+    def place(chance: float) -> float:
+        if chance in (0, 1):
+            return low - gap if chance == 0 else high + gap
+        return min(max(_logit(chance), low), high)
+
+    below = {-1: "10 %", 0: "50 %", 1: "90 %", 2: "99 %", 3: "99.9 %"}
+    steps = _thinned(low, high)
+    texts = [(float(step), below.get(step) or _power(step, chance=True)) for step in steps]
+    if inner and min(inner) < -DEEPEST:
+        texts[0] = (float(low), f"≤ 1e{MINUS}{DEEPEST}")
+    ticks = ((low - gap, "0"), *texts, (high + gap, "1"))
+    return Scale(low - gap * (1.4 if tiny else 1.2), high + gap * 1.4, ticks, place)
+
+
+def _power(step: int, chance: bool = False) -> str:
+    if chance and step > 0:
+        return f"1 {MINUS} 1e{MINUS}{step}"
+    return f"1e{MINUS if step < 0 else ''}{abs(step)}"
+
+
+def _logit(chance: float) -> float:
+    return math.log10(chance) - math.log10(1 - chance)
+
+
+def _mean_scale(risks: Sequence[Risk]) -> Scale:
+    """log10 of the mean lost above a place for 0."""
+    means = [one.expected_missing for one in risks if one.expected_missing]
+    tops = [one.most_missing for one in risks if one.most_missing]
+    low = max(-DEEPEST, math.floor(math.log10(min(means)))) if means else -1
+    high = math.ceil(math.log10(max([10.0, *means, *tops])))
+    gap = 0.16 * (high - low)
+
+    def place(mean: float) -> float:
+        return low - gap if mean <= 0 else max(math.log10(mean), low)
+
+    texts = [(float(step), f"{10**step:,}" if 0 <= step <= 3 else _power(step)) for step in _thinned(low, high)]
+    if means and math.log10(min(means)) < -DEEPEST:
+        texts[0] = (float(low), f"≤ 1e{MINUS}{DEEPEST}")
+    return Scale(low - 1.4 * gap, high + 0.3 * gap, ((low - gap, "0"), *texts), place)
+
+
+def _thinned(low: int, high: int) -> list[int]:
+    """Whole steps, few enough to read, always with the ends and with 0."""
+    every = max(1, math.ceil((high - low) / 5))
+    inner = [step for step in range(low, high + 1) if step % every == 0]
+    ends = [end for end in (low, high) if all(abs(end - step) >= every / 2 or end == step for step in inner)]
+    return sorted({*inner, *ends})
+
+
+def _labels(curve: Curve, now: float | None, altered: float | None) -> list[tuple[float, str, dict[str, Any]]]:
+    """What is marked by a line through all three pictures: value, text, the line's style."""
+    found: list[tuple[float, str, dict[str, Any]]] = []
+    if now is not None:
+        found.append((now, f"as it is: {_number(now)}", {"color": palette.CAPACITY, "width": 1.5, "dash": "dash"}))
+    if altered is not None and altered != now:
+        found.append((altered, f"altered: {_number(altered)}", {"color": palette.THRESHOLD, "width": 2}))
+    if curve.enough is not None and curve.enough.rank_capacity is None:
+        least = curve.enough.capacity
+        found.append((least, f"safe from {count(least)}", {"color": palette.SAFE_TEXT, "width": 1.5, "dash": "dot"}))
+    return found
+
+
+def _stand(figure: go.Figure, labels: list[tuple[float, str, dict[str, Any]]], curve: Curve) -> None:
+    low, high = (_axis_place(curve.parameter, end) for end in (curve.at[0], curve.at[-1]))
+    for line, (at, text, style) in enumerate(labels):
+        figure.add_shape(type="line", xref="x", x0=at, x1=at, yref="paper", y0=0, y1=1, line=style, layer="below")
+        place = _axis_place(curve.parameter, at)
+        right = high > low and (place - low) / (high - low) > 0.8
+        figure.add_annotation(
+            x=place,
+            xanchor="right" if right else "left",
+            yref="paper",
+            y=1,
+            yanchor="bottom",
+            yshift=_LINE * line,
+            text=f"<b>{text}</b>",
+            showarrow=False,
+            font={"color": style["color"], "size": 12.5},
+            name=text.split(":")[0],
+        )
+
+
+def _axes(figure: go.Figure, curve: Curve, chances: Scale, means: Scale) -> None:
+    """One axis of the parameter beneath three of what it decides."""
+    log = curve.parameter in LOG
+    ends = [_axis_place(curve.parameter, end) for end in (curve.at[0], curve.at[-1])]
+    pad = 0.02 * (ends[1] - ends[0]) or 0.5
+    more: dict[str, Any] = {"type": "log"} if log else {}
+    if curve.parameter == "key_bits":
+        more["dtick"] = 1
+    if log:
+        more |= _log_ticks(curve.parameter, *ends)
+    figure.update_layout(xaxis=axis(TITLES[curve.parameter], anchor="y3", range=[ends[0] - pad, ends[1] + pad], **more))
+    upper = axis(
+        "scores in the<br>threshold bin (log)", type="log", domain=_DOMAINS[0], dtick=1, exponentformat="power"
+    )
+    figure.update_layout(
+        yaxis={**upper, "tickformat": "~s"},
+        yaxis2=axis("p clean<br>(log, both ways)", domain=_DOMAINS[1], anchor="x", **_ticked(chances)),
+        yaxis3=axis("winners lost<br>on average (log)", domain=_DOMAINS[2], anchor="x", **_ticked(means)),
+    )
+
+
+def _ticked(scale: Scale) -> dict[str, Any]:
+    places, texts = zip(*scale.ticks, strict=True)
+    return {"range": [scale.low, scale.high], "tickvals": list(places), "ticktext": list(texts)}
+
+
+def _log_ticks(parameter: Parameter, low: float, high: float) -> dict[str, Any]:
+    """Powers of two of a scale; else 1, 2 and 5 where few decades are shown."""
+    if parameter == "scale":
+        powers = range(math.floor(low / math.log10(2)), math.ceil(high / math.log10(2)) + 1)
+        every = max(1, len(powers) // 9)
+        shown = [power for power in powers if power % every == 0]
+        texts = [f"{2**power:,}" if power >= 0 else f"1/{2**-power:,}" for power in shown]
+        return {"tickvals": [2.0**power for power in shown], "ticktext": texts}
+    steps = (1, 2, 5) if high - low < 3 else (1,)
+    shown = [step * 10**decade for decade in range(math.floor(low), math.ceil(high) + 1) for step in steps]
+    return {"tickvals": shown, "ticktext": [count(one) for one in shown]}
+
+
+def whatif_table(found: WhatIf) -> pd.DataFrame:
+    """The row and its risk as it is and as altered, as texts, one line a figure that either has."""
+    import pandas as pd
+
+    before, after = found.before, found.after
+    lines = [
+        ("k", count(found.setting.k), count(found.k)),
+        ("length", count(found.setting.row.length), count(found.row.length)),
+        ("beyond fp16", *(count(number) for number in found.scores.overflowing)),
+    ]
+    lines += [
+        (name.replace("_", " "), *(count(getattr(risk, name)) for risk in (before, after)))
+        for name in ("threshold_bin", "above", "need", "population", "capacity", "stored")
+    ]
+    levels = (palette.REFUSED_WORD if one.refused else one.level or palette.UNKNOWN for one in (before, after))
+    lines.append(("risk", *levels))
+    texts = zip(("p clean", "mean lost", "least – most"), outlook_texts(before), outlook_texts(after), strict=True)
+    lines += list(texts)
+    none = count(None)
+    shown = [line for line in lines if line[1:] != (none, none)]
+    return pd.DataFrame(shown, columns=["of the row", "as it is", "altered"])
+
+
+def score_text(number: float) -> str:
+    """A scale, a shift or a score as people read it."""
+    return value(number, 9)

@@ -1,0 +1,258 @@
+"""The What-if page: another buffer, key, k, length or scores, and what would become of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from workbench.analysis.curves import against, curve, own_value
+from workbench.analysis.whatif import PARAMETERS, Alteration, Parameter, Setting, unalterable
+from workbench.errors import UsageError, WorkbenchError
+from workbench.figures.whatif import score_text, whatif_figure, whatif_table
+from workbench.figures.words import count
+from workbench.paths.catalog import PATHS, get_path
+from workbench.runs.whatif import WhatIf
+from workbench.runs.whatif_words import LABELS, number, what_if_sentence
+from workbench.ui import state
+from workbench.ui.common import PLOT, callout, colour_of, error_box, pick_path
+from workbench.ui.loading import circumstances, variant_of
+from workbench.ui.rowpage import Shown, show_row_page
+from workbench.ui.view import View
+from workbench.ui.whatif_view import ASKED, READ, Asked
+
+_SETTINGS = 3
+_PROBLEM = "what-if-problem"
+_HELP: dict[Parameter, str] = {
+    "capacity": "scores that the candidate buffer holds",
+    "rank_capacity": "scores that one block of the cluster stores",
+    "key_bits": "of the coarse key: the top 1 to 16 bits of the fp16 key",
+    "k": "winners wanted",
+    "length": "only the row's first so many scores",
+    "scale": "the scores are multiplied by it, in their own dtype",
+    "shift": "added to the scores after they are scaled, in their own dtype",
+}
+
+
+def page() -> st.Page:
+    """The page, for navigation and for links to it."""
+    return st.Page(whatif_page, title="What-if", icon=":material/tune:", url_path="what-if")
+
+
+def whatif_page() -> None:
+    """What would become of a row if its path, or the row, were another."""
+    show_row_page(ASKED, _show)
+
+
+@st.cache_resource(max_entries=_SETTINGS, show_spinner=False)
+def _setting(identity: tuple[object, ...], number: int, path: str, variant: str, _shown: Shown) -> Setting:
+    case, spec = _shown.seen.case, get_path(path)
+    return Setting(case.row, case.k, spec, spec.variant(variant), case.profile)
+
+
+def setting_of(shown: Shown, view: View, path: str, variant: str) -> Setting:
+    """The row on a path's variant; made once for all sessions that show the same bytes."""
+    return _setting((shown.entry.key, *circumstances(shown.entry, view)), shown.number, path, variant, shown)
+
+
+@st.fragment
+def _show(shown: Shown) -> None:
+    """The page's own part; a change in it runs nothing else."""
+    left, right = st.columns([3, 2])
+    with left:
+        path = pick_path(shown.seen, [one.name for one in PATHS], f"what-if-path:{shown.key}")
+    with right:
+        variant = _pick_variant(shown, path)
+    setting = setting_of(shown, state.current(), path, variant)
+    asked = ASKED.current()
+    said = st.container()
+    _inputs(setting, shown.key)
+    try:
+        alteration = _possible(setting, asked)
+        with st.spinner("Working it out"):
+            found = WhatIf(setting, alteration)
+            text = what_if_sentence(found)
+        with said:
+            callout(text, colour_of(None, None if found.after.refused else found.after.level))
+        _picture(setting, alteration, shown.key)
+        st.dataframe(
+            whatif_table(found),
+            hide_index=True,
+            height="content",
+            column_config={
+                name: st.column_config.TextColumn(alignment="right", width=130) for name in ("as it is", "altered")
+            },
+        )
+    except WorkbenchError as error:
+        with said:
+            error_box(error)
+    ASKED.write_url()
+
+
+def _pick_variant(shown: Shown, path: str) -> str:
+    names = [one.name for one in get_path(path).variants]
+    chosen = state.current().variant
+    variant = chosen if chosen in names else variant_of(shown.seen, path)
+    if chosen is not None and chosen not in names:
+        st.caption(state.plain(f"{path} has no variant {chosen}; shown is {variant}."))
+    key = f"what-if-variant:{shown.key}:{path}"
+    st.session_state[key] = variant
+    st.selectbox("Variant", names, key=key, on_change=state.bound("variant", key))
+    return variant
+
+
+def _possible(setting: Setting, asked: Asked) -> Alteration:
+    """What of it the path's model can take; the rest is said, and left out."""
+    alteration = asked.alteration
+    for parameter in PARAMETERS:
+        why = unalterable(setting.path, setting.variant, parameter)
+        if why and getattr(asked, parameter) is not None:
+            st.warning(state.plain(f"The {LABELS[parameter]} is left as it is: {why}."), icon=":material/block:")
+            alteration = alteration.with_(parameter, None)
+    return alteration
+
+
+def _offered(setting: Setting) -> list[Parameter]:
+    """The parameters that have an input: those of a cluster's blocks only where there is one."""
+    ranks = (setting.variant.buffer or setting.path.buffer) if setting.path.buffer is not None else None
+    return [name for name in PARAMETERS if name != "rank_capacity" or (ranks is not None and ranks.ranks is not None)]
+
+
+def _inputs(setting: Setting, key: str) -> None:
+    """A field for each parameter, whose placeholder is the value as it is; what cannot be altered says why."""
+    offered = _offered(setting)
+    for column, parameter in zip(st.columns(len(offered)), offered, strict=True):
+        with column:
+            _input(setting, parameter, f"what-if-{parameter}:{key}")
+    problem = st.session_state.pop(_PROBLEM, None)
+    if problem:
+        error_box(problem)
+    _shortcuts(setting, key)
+
+
+def _input(setting: Setting, parameter: Parameter, key: str) -> None:
+    asked = ASKED.current()
+    own, why = own_value(setting, parameter, asked.alteration), unalterable(setting.path, setting.variant, parameter)
+    value = getattr(asked, parameter)
+    st.session_state[key] = "" if value is None else number(value)
+
+    def take() -> None:
+        text = st.session_state[key].strip().replace(",", "")
+        try:
+            new = READ[parameter](text) if text else None
+            ASKED.change(**{parameter: None if new == own_value(setting, parameter, asked.alteration) else new})
+        except UsageError as error:
+            st.session_state[_PROBLEM] = f"{LABELS[parameter]}: {error}"
+
+    st.text_input(
+        LABELS[parameter].capitalize() if parameter != "k" else "k",
+        key=key,
+        placeholder="–" if own is None else count(int(own)) if float(own).is_integer() else number(own),
+        disabled=bool(why) and value is None,
+        help=state.plain(f"{_HELP[parameter]}{f'; cannot be altered: {why}' if why else ''}"),
+        on_change=take,
+    )
+
+
+def _shortcuts(setting: Setting, key: str) -> None:
+    """Values that are likely to be asked for, each a button."""
+    asked = ASKED.current()
+    offers: list[tuple[str, dict[str, object], str]] = []
+    try:
+        others = _bare(setting, asked)
+        enough = setting.enough(others)
+        if enough is not None and (enough.capacity, enough.rank_capacity) != (asked.capacity, asked.rank_capacity):
+            label = f"Least safe buffer: {count(enough.capacity)}"
+            fields: dict[str, object] = {"capacity": enough.capacity}
+            if enough.rank_capacity is not None:
+                label += f", {count(enough.rank_capacity)} a block"
+                fields["rank_capacity"] = enough.rank_capacity
+            offers.append((label, fields, "all else as altered"))
+        fits = WhatIf(setting, Alteration()).fitting_scale
+        if fits != 1 and asked.scale != fits:
+            offers.append((f"All within 65504: scale {number(fits)}", {"scale": fits}, "the greatest power of two"))
+    except WorkbenchError:
+        pass  # said above, of what is asked
+    if asked.alteration.given:
+        offers.append(("As it is", dict.fromkeys(PARAMETERS), "nothing altered"))
+    with st.container(horizontal=True):
+        for at, (label, fields, about) in enumerate(offers):
+            st.button(
+                state.plain(label),
+                key=f"what-if-offer:{at}:{key}",
+                help=about,
+                on_click=lambda fields=fields: ASKED.change(**fields),
+                type="tertiary" if label == "As it is" else "secondary",
+            )
+
+
+def _bare(setting: Setting, asked: Asked) -> Alteration:
+    """What is altered besides the buffer, as far as the path takes it."""
+    alteration = asked.alteration.with_("capacity", None).with_("rank_capacity", None)
+    if unalterable(setting.path, setting.variant, "key_bits"):
+        alteration = alteration.with_("key_bits", None)
+    return alteration
+
+
+def _picture(setting: Setting, alteration: Alteration, key: str) -> None:
+    """The risk against one parameter, and a slider along it."""
+    offered = against(setting)
+    chosen = ASKED.current().against
+    shown: Parameter = chosen if chosen in offered else offered[0]
+    if chosen is not None and chosen not in offered:
+        why = unalterable(setting.path, setting.variant, chosen)
+        st.caption(state.plain(f"There is no curve against the {LABELS[chosen]}: {why}. Shown is the {LABELS[shown]}."))
+    widget = f"what-if-against:{key}:{setting.path.name}"
+    st.session_state[widget] = shown
+    st.segmented_control(
+        "Risk against",
+        list(offered),
+        key=widget,
+        format_func=lambda name: LABELS[name],
+        on_change=ASKED.bound("against", widget),
+        required=True,
+    )
+    with st.spinner("Working out the curve"):
+        drawn = curve(setting, shown, alteration)
+    own = own_value(setting, shown, alteration)
+    altered = getattr(alteration, shown)
+    _slider(shown, drawn.at, own, altered, f"what-if-slide:{key}:{setting.path.name}:{shown}")
+    chart = f"what-if-chart:{key}:{setting.path.name}:{shown}"
+
+    def take() -> None:
+        points = [one for one in st.session_state[chart].selection.points if "customdata" in one]
+        if points:
+            picked = points[0]["customdata"]
+            _alter(shown, float(picked[0] if isinstance(picked, Sequence) else picked), own)
+
+    st.plotly_chart(
+        whatif_figure(drawn, own, altered),
+        key=chart,
+        theme=None,
+        config=PLOT,
+        on_select=take,
+        selection_mode="points",
+    )
+    st.caption(
+        "Each mark is a risk worked out, no fit: ● safe, ◆ at risk, ✕ loses for certain. Click one to turn to it."
+    )
+
+
+def _slider(parameter: Parameter, values: Sequence[float], own: float | None, altered: float | None, key: str) -> None:
+    """A slider over the values of the curve."""
+    if len(values) < 2:
+        return
+    place = altered if altered is not None else own
+    st.session_state[key] = place if place in values else values[0]
+    st.select_slider(
+        f"Move the {LABELS[parameter]}",
+        values,
+        key=key,
+        format_func=lambda value: count(int(value)) if float(value).is_integer() else score_text(value),
+        on_change=lambda: _alter(parameter, st.session_state[key], own),
+    )
+
+
+def _alter(parameter: Parameter, value: float, own: float | None) -> None:
+    whole = parameter not in ("scale", "shift")
+    ASKED.change(**{parameter: None if value == own else int(value) if whole else float(value)})
