@@ -175,7 +175,7 @@ def test_every_point_of_a_curve_is_the_risk_of_the_really_altered_row(name: str,
         altered = others.with_(asked, kind(value))
         row = altered_row(found.row, altered)
         other, variant = altered_path(path, found.variant, altered)
-        fresh = risk(RowProfile(row.valid, "float32", altered.k or 512), other, variant)
+        fresh = risk(RowProfile(row.valid, "float32", altered.k or 512), other, variant, ordered=False)
         assert claimed == fresh
     frame = drawn.to_pandas()
     assert (set(frame["parameter"]), frame["value"].tolist()) == ({parameter}, list(drawn.at))

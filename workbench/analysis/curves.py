@@ -53,7 +53,7 @@ class Curve:
     """The risk of a row on a path at several values of one parameter.
 
     Attributes:
-        parameter: which. at: its values, ascending. risks: one for each.
+        parameter: which. at: its values, ascending. risks: one for each, without the correlation of score and position.
         enough, likely: of a curve against a capacity, the least one that is safe, and the least with which 99 of 100
             random arrival orders lose nothing; ``None`` where there is none.
     """
@@ -97,7 +97,7 @@ class Curve:
 def curve(setting: Setting, parameter: Parameter, alteration: Alteration) -> Curve:
     """The risk against one parameter, exact at each of some values.
 
-    Looked at are the value of the row or path as it is, the one of the alteration, and: for a capacity, from 1 to twice
+    Looked at are the value of the row or path as it is, the one of the alteration, and: for a capacity, up to twice
     what decides, closer where it begins to hold the threshold bin; every key; the k and the lengths that the path
     takes; scales by steps of a quarter binade near 1 and whole ones beyond; shifts that bring the k-th score towards 0.
 
@@ -113,7 +113,7 @@ def curve(setting: Setting, parameter: Parameter, alteration: Alteration) -> Cur
     others = alteration.with_(parameter, None)
     made = cast("Curve", setting.answers.take((parameter, others), lambda: _made(setting, parameter, others)))
     value = getattr(alteration, parameter)
-    return made if value is None else made.with_point(value, setting.risk(alteration))
+    return made if value is None else made.with_point(value, setting.risk(alteration, ordered=False))
 
 
 def _made(setting: Setting, parameter: Parameter, others: Alteration) -> Curve:
@@ -132,7 +132,7 @@ def _made(setting: Setting, parameter: Parameter, others: Alteration) -> Curve:
         asked = others.with_(parameter, value if parameter in ("scale", "shift") else int(value))
         # The members of each key's bin are let go of, the histogram is not.
         place = setting.apart(asked) if parameter == "key_bits" else setting
-        risks.append(place.risk(asked, keep=parameter in OF_THE_PATH))
+        risks.append(place.risk(asked, keep=parameter in OF_THE_PATH, ordered=False))
     return Curve(parameter, tuple(at), tuple(risks), enough, likely)
 
 
@@ -162,22 +162,26 @@ def own_value(setting: Setting, parameter: Parameter, alteration: Alteration | N
 
 
 def _capacities(setting: Setting, others: Alteration) -> Iterable[float]:
-    """From 1 to twice what decides, evenly on a log scale, and ever closer to where the bin begins to fit."""
-    found = setting.risk(others)
+    """From a quarter of what decides to twice of it, evenly on a log scale, and ever closer to where the bin fits."""
+    found, enough = setting.risk(others), setting.enough(others)
     ends = [found.population or 1, found.capacity or 1]
-    enough = setting.enough(others)
     fits = enough.capacity if enough is not None else ends[0]
+    low = max(1, min(*ends, fits, found.need or 1) // 4)
     top = min(2 * max(*ends, fits), MOST_CAPACITY)
-    spread = {round(top ** (step / STEPS)) for step in range(STEPS + 1)}
     near = {fits - (1 << step) for step in range(fits.bit_length())} | {fits, fits + 1}
-    return {value for value in spread | near if 1 <= value <= top}
+    return {value for value in near | _spread(low, top) if low <= value <= top}
+
+
+def _spread(low: int, high: int) -> set[int]:
+    """Whole numbers evenly on a log scale, with both ends."""
+    return {low, high} | {round(low * (high / low) ** (step / STEPS)) for step in range(1, STEPS)}
 
 
 def _rank_capacities(setting: Setting, others: Alteration) -> Iterable[float]:
-    own = own_value(setting, "rank_capacity") or 1
+    own = int(own_value(setting, "rank_capacity") or 1)
     found = setting.risk(others)
-    top = min(2 * max(int(own), found.population or 1), MOST_CAPACITY)
-    return {max(1, round(top ** (step / STEPS))) for step in range(STEPS + 1)}
+    top = min(2 * max(own, found.population or 1), MOST_CAPACITY)
+    return _spread(max(1, own // 16), top)
 
 
 def _keys(setting: Setting, others: Alteration) -> Iterable[float]:
@@ -189,7 +193,7 @@ def _ks(setting: Setting, others: Alteration) -> Iterable[float]:
     if path.ks is not None:
         return [k for k in path.ks if k < length] or path.ks
     top = max(1, min(length - 1, path.k_up_to or length))
-    return {round(top ** (step / STEPS)) for step in range(STEPS + 1)}
+    return _spread(1, top)
 
 
 def _lengths(setting: Setting, others: Alteration) -> Iterable[float]:
@@ -206,7 +210,7 @@ def _lengths(setting: Setting, others: Alteration) -> Iterable[float]:
 def _scales(setting: Setting, others: Alteration) -> Iterable[float]:
     valid = setting.row_of(others).valid
     near = {2 ** (step / 4) for step in range(-8, 9)}
-    far = {2.0**step for step in (*range(-16, -2), *range(3, 11))}
+    far = {2.0**step for step in (*range(-16, -3, 2), *range(4, 11, 2))}
     return _held(valid, "scale", {*near, *far, fitting_scale(valid)})
 
 
@@ -218,7 +222,8 @@ def _shifts(setting: Setting, others: Alteration) -> Iterable[float]:
     if not cut:
         finite = valid[torch.isfinite(valid)].abs()
         cut = float(finite.max()) / 8 if finite.numel() else 1.0
-    parts = {step / 8 for step in range(-16, 17)} | {-1 + sign * 2.0**-step for step in (4, 6, 8) for sign in (-1, 1)}
+    near = {-1 + sign * 2.0**-step for step in (3, 5, 7, 10) for sign in (-1, 1)}
+    parts = {step / 4 for step in range(-8, 9)} | near
     return _held(valid, "shift", {part * (cut or 1.0) for part in parts})
 
 

@@ -72,20 +72,21 @@ class Risk(Rendered):
         return self.stored if self.breach else self.capacity
 
 
-def risk(profile: RowProfile, path: Path, variant: Variant | None = None) -> Risk:
+def risk(profile: RowProfile, path: Path, variant: Variant | None = None, *, ordered: bool = True) -> Risk:
     """The risk of a row on a path.
 
     Args:
-        profile: of the row. variant: of the path; ``stock`` by default.
+        profile: of the row. variant: of the path; ``stock`` by default. ordered: whether to work out the correlation
+            of score and position, which sorts the threshold bin.
     """
     variant = variant or path.variant("stock")
     does = effect(path, variant, profile.window, profile.k)
     if does is not None:
-        return _of_length(profile, path, variant, does)
-    return _of_scores(profile, path, variant)
+        return _of_length(profile, path, variant, does, ordered)
+    return _of_scores(profile, path, variant, ordered)
 
 
-def _of_scores(profile: RowProfile, path: Path, variant: Variant) -> Risk:
+def _of_scores(profile: RowProfile, path: Path, variant: Variant, ordered: bool) -> Risk:
     """The risk where the row's length is inside it."""
     filling = _filling(profile, path, variant)
     refused = tuple(path.as_variant(variant).unmet(k=profile.k, length=profile.length, dtype=profile.dtype))
@@ -106,7 +107,7 @@ def _of_scores(profile: RowProfile, path: Path, variant: Variant) -> Risk:
         variant=variant.name,
         refused=refused,
         note=told.words if told is not None else note,
-        **(_outlook_fields(seen, filling) if seen is not None else {}),
+        **(_outlook_fields(seen, filling if ordered else None) if seen is not None else {}),
         **_filling_fields(filling),
     )
 
@@ -117,14 +118,14 @@ def _filling(profile: RowProfile, path: Path, variant: Variant) -> Filling | Non
     return profile.filling(path.key_bits, variant.buffer or path.buffer)
 
 
-def _of_length(profile: RowProfile, path: Path, variant: Variant, does: Effect) -> Risk:
+def _of_length(profile: RowProfile, path: Path, variant: Variant, does: Effect, ordered: bool) -> Risk:
     """The risk where the row's length leaves it, whatever its scores."""
     refused = tuple(unmet_outside(path, variant, profile.window, does, k=profile.k, dtype=profile.dtype))
     counted = _filling_fields(_filling(profile, path, variant))
     if refused or not (does.defined or does.finding):
         return Risk(path.name, variant.name, refused or (does.words,), **counted)
     if does.cells is not None and does.cells == profile.length:
-        inside = _of_scores(profile, path, variant)
+        inside = _of_scores(profile, path, variant, ordered)
         return replace(inside, note="; ".join(filter(None, (does.words, inside.note))))
     return Risk(
         path=path.name,

@@ -333,14 +333,17 @@ class Setting:
         other._profiles.take(alteration.of_the_row, lambda: profile.with_k(profile.k))
         return other
 
-    def risk(self, alteration: Alteration, keep: bool = True) -> Risk:
+    def risk(self, alteration: Alteration, *, keep: bool = True, ordered: bool = True) -> Risk:
         """The risk of the row as altered on the path as altered.
+
+        Args:
+            keep: the row's counts for the next question. ordered: as of ``workbench.analysis.risk.risk``.
 
         Raises:
             UsageError: the row or the path's model cannot be altered so, and why.
         """
         path, variant = altered_path(self.path, self.variant, alteration)
-        return risk(self.profile(alteration, keep), path, variant)
+        return risk(self.profile(alteration, keep), path, variant, ordered=ordered)
 
     def enough(self, alteration: Alteration, p_clean: float = 1.0) -> Enough | None:
         """The least buffer with which a random arrival order loses nothing with at least this probability.
@@ -362,7 +365,7 @@ class Setting:
 
         def does(capacity: int, rank_capacity: int | None) -> bool:
             asked = replace(alteration, capacity=capacity, rank_capacity=rank_capacity)
-            found = self.risk(asked)
+            found = self.risk(asked, ordered=False)
             return found.level == "safe" if p_clean >= 1 else (found.p_clean or 0.0) >= p_clean
 
         ranked = None

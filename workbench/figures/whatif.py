@@ -34,10 +34,14 @@ TITLES: dict[Parameter, str] = {
 }
 LOG: tuple[Parameter, ...] = ("capacity", "rank_capacity", "k", "scale")
 DEEPEST = 12  # decades below which a chance or a mean is drawn at the edge, and named as less than that
+BLOCKS = "the blocks take"
 MARKS = {"safe": "circle", "at risk": "diamond", "certain": "x"}
+_GAP = 0.25  # of a log scale, between its end and a number that has no logarithm
+_TINY = f"≤ 1e{MINUS}{DEEPEST}"
+_LINE_STYLE = {"color": palette.MUTED, "width": 1.5}
 _LINE = 18  # pixels of a line of labels above the picture
 _DOMAINS = ((0.62, 1.0), (0.32, 0.56), (0.0, 0.26))
-_HEIGHT = 520
+_HEIGHT = 500
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class Scale:
     ticks: tuple[tuple[float, str], ...]
     place: Callable[[float], float]
 
+    @property
+    def least(self) -> float:
+        """The place of numbers too small to be drawn, and of those too small for a float."""
+        return self.ticks[1][0]
+
 
 def whatif_figure(curve: Curve, now: float | None, altered: float | None) -> go.Figure:
     """Three pictures above each other over one parameter; the places of 0 and 1 stand apart from their log scales.
@@ -65,19 +74,15 @@ def whatif_figure(curve: Curve, now: float | None, altered: float | None) -> go.
     labels = _labels(curve, now, altered)
     figure = new_figure(_HEIGHT + _LINE * len(labels), left=86, right=20, top=12 + _LINE * len(labels), bottom=54)
     at = np.array(curve.at, dtype=float)
-    known = [one.level is not None for one in curve.risks]
-    chances = _chance_scale([one.p_clean for one in curve.risks if one.level is not None])
-    means = _mean_scale([one for one in curve.risks if one.level is not None])
+    chances, means = _chance_scale(curve.risks), _mean_scale(curve.risks)
     _population(figure, curve, at)
-    lanes = [
-        (chances, [one.p_clean for one in curve.risks], "y2"),
-        (means, [one.expected_missing for one in curve.risks], "y3"),
-    ]
     _span(figure, curve, at, means)
-    for scale, numbers, lane in lanes:
-        places = np.array(
-            [scale.place(one) if one is not None and told else np.nan for one, told in zip(numbers, known, strict=True)]
-        )
+    lanes = (
+        ("y2", [_place_of(one.p_clean, chances, one.level == "at risk") for one in curve.risks]),
+        ("y3", [_place_of(one.expected_missing, means, one.level in ("at risk", "certain")) for one in curve.risks]),
+    )
+    for lane, of_each in lanes:
+        places = np.array(of_each)
         figure.add_trace(go.Scatter(x=at, y=places, yaxis=lane, mode="lines", line=_LINE_STYLE, hoverinfo="skip"))
         _marks(figure, curve, at, places, lane)
     _axes(figure, curve, chances, means)
@@ -85,7 +90,11 @@ def whatif_figure(curve: Curve, now: float | None, altered: float | None) -> go.
     return figure
 
 
-_LINE_STYLE = {"color": palette.MUTED, "width": 1.5}
+def _place_of(number: float | None, scale: Scale, possible: bool) -> float:
+    """Where a number is drawn. ``possible``: what is 0 is too small for a float."""
+    if number is None:
+        return math.nan
+    return scale.least if number == 0 and possible else scale.place(number)
 
 
 def _population(figure: go.Figure, curve: Curve, at: np.ndarray) -> None:
@@ -105,15 +114,22 @@ def _population(figure: go.Figure, curve: Curve, at: np.ndarray) -> None:
             font={"color": palette.MUTED},
         )
         return
-    bars = [
+    lines = [
         ("capacity", room, {"color": palette.CAPACITY, "width": 1.5, "dash": "dash"}),
         ("population", held, {"color": palette.THRESHOLD, "width": 2}),
     ]
     if (stored < np.minimum(held, room)).any():  # a block of a cluster overflows before the whole buffer
-        bars.insert(0, ("the blocks take", stored, {"color": palette.AT_RISK_TEXT, "width": 1.5, "dash": "dot"}))
-    for name, numbers, line in bars:
+        lines.insert(0, (BLOCKS, stored, {"color": palette.AT_RISK_TEXT, "width": 1.5, "dash": "dot"}))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.abs(np.log(held / room))
+    seen = np.flatnonzero(~np.isnan(apart) & (held > 0))
+    for name, numbers, line in lines:
         figure.add_trace(go.Scatter(x=at, y=_positive(numbers), mode="lines", name=name, line=line, hoverinfo="skip"))
-        _named(figure, name, at, _positive(numbers), str(line["color"]), curve)
+        if seen.size:  # named where the two lie further apart, but for a capacity that rises with the parameter
+            left = apart[seen[0]] >= apart[seen[-1]] and not (name != "population" and room[seen[0]] != room[seen[-1]])
+            end = seen[0] if left else seen[-1]
+            if numbers[end] > 0:
+                _named(figure, name, _axis_place(curve.parameter, at[end]), numbers[end], str(line["color"]), left)
     _marks(figure, curve, at, _positive(held), "y")
 
 
@@ -121,21 +137,15 @@ def _positive(numbers: np.ndarray) -> np.ndarray:
     return np.where(numbers > 0, numbers, np.nan)
 
 
-def _named(figure: go.Figure, name: str, at: np.ndarray, places: np.ndarray, colour: str, curve: Curve) -> None:
-    """A line's name at its end where it lies higher, so that lines that cross are told apart."""
-    seen = np.flatnonzero(~np.isnan(places))
-    if not seen.size:
-        return
-    left = name == "population" and curve.parameter in ("capacity", "rank_capacity")
-    end = seen[0] if left else seen[-1]
+def _named(figure: go.Figure, name: str, at: float, height: float, colour: str, left: bool) -> None:
     figure.add_annotation(
-        x=_axis_place(curve.parameter, at[end]),
-        y=math.log10(places[end]),
+        x=at,
+        y=math.log10(height),
         yref="y",
         text=name,
         showarrow=False,
         xanchor="left" if left else "right",
-        yanchor="bottom" if name != "the blocks take" else "top",
+        yanchor="top" if name == BLOCKS else "bottom",
         font={"color": colour, "size": 12},
         name=f"line {name}",
     )
@@ -211,26 +221,25 @@ def _span(figure: go.Figure, curve: Curve, at: np.ndarray, scale: Scale) -> None
     )
 
 
-def _chance_scale(chances: Sequence[float | None]) -> Scale:
+def _chance_scale(risks: Sequence[Risk]) -> Scale:
     """log10(p / (1 - p)) between a place for 0 and one for 1."""
-    inner = [_logit(one) for one in chances if one is not None and 0 < one < 1]
-    tiny = any(one == 0 for one in chances)
-    low = max(-DEEPEST, math.floor(min([-1.0, *inner])))
+    inner = [_logit(one.p_clean) for one in risks if one.p_clean is not None and 0 < one.p_clean < 1]
+    deep = any(one.p_clean == 0 and one.level == "at risk" for one in risks) or min([0.0, *inner]) < -DEEPEST
+    low = -DEEPEST if deep else math.floor(min([-1.0, *inner]))
     high = min(DEEPEST, math.ceil(max([1.0, *inner])))
-    gap = 0.12 * (high - low)
+    gap = _GAP * (high - low)
 
     def place(chance: float) -> float:
         if chance in (0, 1):
             return low - gap if chance == 0 else high + gap
         return min(max(_logit(chance), low), high)
 
-    below = {-1: "10 %", 0: "50 %", 1: "90 %", 2: "99 %", 3: "99.9 %"}
-    steps = _thinned(low, high)
-    texts = [(float(step), below.get(step) or _power(step, chance=True)) for step in steps]
-    if inner and min(inner) < -DEEPEST:
-        texts[0] = (float(low), f"≤ 1e{MINUS}{DEEPEST}")
+    named = {-1: "10 %", 0: "50 %", 1: "90 %", 2: "99 %", 3: "99.9 %"}
+    texts = [(float(step), named.get(step) or _power(step, chance=True)) for step in _thinned(low, high)]
+    if deep:
+        texts[0] = (float(low), _TINY)
     ticks = ((low - gap, "0"), *texts, (high + gap, "1"))
-    return Scale(low - gap * (1.4 if tiny else 1.2), high + gap * 1.4, ticks, place)
+    return Scale(low - gap * 1.4, high + gap * 1.4, ticks, place)
 
 
 def _power(step: int, chance: bool = False) -> str:
@@ -247,25 +256,26 @@ def _mean_scale(risks: Sequence[Risk]) -> Scale:
     """log10 of the mean lost above a place for 0."""
     means = [one.expected_missing for one in risks if one.expected_missing]
     tops = [one.most_missing for one in risks if one.most_missing]
-    low = max(-DEEPEST, math.floor(math.log10(min(means)))) if means else -1
+    deep = any(one.expected_missing == 0 and one.most_missing for one in risks)
+    deep = deep or (bool(means) and math.log10(min(means)) < -DEEPEST)
+    low = -DEEPEST if deep else min(0, math.floor(math.log10(min(means)))) if means else 0
     high = math.ceil(math.log10(max([10.0, *means, *tops])))
-    gap = 0.16 * (high - low)
+    gap = _GAP * (high - low)
 
     def place(mean: float) -> float:
         return low - gap if mean <= 0 else max(math.log10(mean), low)
 
     texts = [(float(step), f"{10**step:,}" if 0 <= step <= 3 else _power(step)) for step in _thinned(low, high)]
-    if means and math.log10(min(means)) < -DEEPEST:
-        texts[0] = (float(low), f"≤ 1e{MINUS}{DEEPEST}")
+    if deep:
+        texts[0] = (float(low), _TINY)
     return Scale(low - 1.4 * gap, high + 0.3 * gap, ((low - gap, "0"), *texts), place)
 
 
 def _thinned(low: int, high: int) -> list[int]:
-    """Whole steps, few enough to read, always with the ends and with 0."""
-    every = max(1, math.ceil((high - low) / 5))
-    inner = [step for step in range(low, high + 1) if step % every == 0]
-    ends = [end for end in (low, high) if all(abs(end - step) >= every / 2 or end == step for step in inner)]
-    return sorted({*inner, *ends})
+    """Whole steps, few enough to read: the lowest, then those that 0 is among."""
+    every = max(1, math.ceil((high - low) / 4))
+    inner = [step for step in range(low, high + 1) if step % every == 0 and step - low >= every]
+    return [low, *inner]
 
 
 def _labels(curve: Curve, now: float | None, altered: float | None) -> list[tuple[float, str, dict[str, Any]]]:
@@ -284,7 +294,7 @@ def _labels(curve: Curve, now: float | None, altered: float | None) -> list[tupl
 def _stand(figure: go.Figure, labels: list[tuple[float, str, dict[str, Any]]], curve: Curve) -> None:
     low, high = (_axis_place(curve.parameter, end) for end in (curve.at[0], curve.at[-1]))
     for line, (at, text, style) in enumerate(labels):
-        figure.add_shape(type="line", xref="x", x0=at, x1=at, yref="paper", y0=0, y1=1, line=style, layer="below")
+        figure.add_shape(type="line", xref="x", x0=at, x1=at, yref="paper", y0=0, y1=1, line=style, layer="above")
         place = _axis_place(curve.parameter, at)
         right = high > low and (place - low) / (high - low) > 0.8
         figure.add_annotation(

@@ -18,6 +18,9 @@ LABELS = {
 }
 
 
+SHORT = {**LABELS, "rank_capacity": "per block", "key_bits": "bits"}  # where there is little room
+
+
 def number(value: float) -> str:
     """A parameter's value: whole numbers in full, others with as many digits as tell them apart from their like."""
     return str(int(value)) if float(value).is_integer() and abs(value) < 2**53 else f"{value:.9g}"

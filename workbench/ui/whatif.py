@@ -13,7 +13,7 @@ from workbench.figures.whatif import score_text, whatif_figure, whatif_table
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.whatif import WhatIf
-from workbench.runs.whatif_words import LABELS, number, what_if_sentence
+from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentence
 from workbench.ui import state
 from workbench.ui.common import PLOT, callout, colour_of, error_box, pick_path
 from workbench.ui.loading import circumstances, variant_of
@@ -145,7 +145,7 @@ def _input(setting: Setting, parameter: Parameter, key: str) -> None:
             st.session_state[_PROBLEM] = f"{LABELS[parameter]}: {error}"
 
     st.text_input(
-        LABELS[parameter].capitalize() if parameter != "k" else "k",
+        SHORT[parameter].capitalize() if parameter != "k" else "k",
         key=key,
         placeholder="–" if own is None else count(int(own)) if float(own).is_integer() else number(own),
         disabled=bool(why) and value is None,
@@ -204,19 +204,22 @@ def _picture(setting: Setting, alteration: Alteration, key: str) -> None:
         st.caption(state.plain(f"There is no curve against the {LABELS[chosen]}: {why}. Shown is the {LABELS[shown]}."))
     widget = f"what-if-against:{key}:{setting.path.name}"
     st.session_state[widget] = shown
-    st.segmented_control(
+    left, right = st.columns([6, 4])
+    left.segmented_control(
         "Risk against",
         list(offered),
         key=widget,
-        format_func=lambda name: LABELS[name],
+        format_func=SHORT.__getitem__,
         on_change=ASKED.bound("against", widget),
         required=True,
+        wrap=False,
     )
     with st.spinner("Working out the curve"):
         drawn = curve(setting, shown, alteration)
     own = own_value(setting, shown, alteration)
     altered = getattr(alteration, shown)
-    _slider(shown, drawn.at, own, altered, f"what-if-slide:{key}:{setting.path.name}:{shown}")
+    with right:
+        _slider(shown, drawn.at, own, altered, f"what-if-slide:{key}:{setting.path.name}:{shown}")
     chart = f"what-if-chart:{key}:{setting.path.name}:{shown}"
 
     def take() -> None:
