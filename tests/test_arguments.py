@@ -49,6 +49,7 @@ def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[tup
         "route": ((row,), {}),
         "run": ((row,), {}),
         "shrink": ((row,), {}),
+        "what_if": ((row, "vllm.filtered"), {}),
         "write": ((tmp_path / "b.safetensors", [row]), {"overwrite": True}),
         "write_matrix": ((tmp_path / "b.json", matrix), {"overwrite": True}),
     }

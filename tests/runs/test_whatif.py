@@ -1,0 +1,154 @@
+"""``wb.what_if`` and what is said of its answers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import workbench as wb
+from tests import truth
+from tests.analysis.test_whatif import crowded
+from workbench.analysis.whatif import Alteration
+from workbench.paths.catalog import get_path
+from workbench.runs.case import Case
+from workbench.runs.whatif_words import altered_words, what_if_sentence
+
+PATH = "vllm.histogram_256"
+
+
+@pytest.fixture(scope="module")
+def row() -> wb.Row:
+    return wb.Row(crowded(5000), 20000, call=wb.Call(k=512))
+
+
+def test_before_and_after_are_the_risks_of_a_census(row: wb.Row) -> None:
+    found = wb.what_if(row, PATH, length=9000, scale=0.5, shift=3, k=1024)
+    path = get_path(PATH)
+    assert found.before == Case(row).risk(path, path.variant("stock"))
+    assert found.after == Case(found.row).risk(path, path.variant("stock"))
+    assert (found.row.length, found.row.k, found.k) == (9000, 1024, 1024)
+    by_hand = row.scores[:9000].numpy() * 0.5 + 3
+    assert found.row.valid.tolist() == by_hand.tolist()
+
+
+def test_a_model_that_runs_the_altered_row_agrees(row: wb.Row) -> None:
+    found = wb.what_if(row, PATH, shift=-1.0)
+    assert found.after.level == "safe"
+    report = wb.run([found.row], paths=PATH)
+    assert [line.missing for line in report.lines] == [0]
+    assert [line.risk for line in report.lines] == ["safe"]
+
+
+def test_truth_cases_would_have_been_safe_with_what_they_held() -> None:
+    """Observed rows that lose on a path: the least buffer is safe, and one slot less is not."""
+    seen = 0
+    for case_id in list(truth.cases())[:24]:
+        for given in truth.rows(case_id, 1):
+            for name in ("vllm.histogram_2048", "vllm.histogram_256", "vllm.filtered"):
+                found = wb.what_if(given, name)
+                if found.before.level not in ("at risk", "certain"):
+                    continue
+                enough = found.enough
+                assert enough is not None
+                assert wb.what_if(given, name, capacity=enough.capacity).after.level == "safe"
+                assert wb.what_if(given, name, capacity=enough.capacity - 1).after.level != "safe"
+                assert enough.capacity <= (found.before.population or 0)
+                seen += 1
+    assert seen >= 10
+
+
+def test_the_sentence_says_what_would_be_what_is_and_what_would_do(row: wb.Row) -> None:
+    assert what_if_sentence(wb.what_if(row, PATH, capacity=6144)) == (
+        "With a buffer of 6144 this row would be safe on vllm.histogram_256 (stock): 5000 scores share the threshold "
+        "bin, the buffer holds 6144. As it is, it is at risk: 5000 scores share the threshold bin, the buffer holds "
+        f"4096, and {412 * (1 - 4096 / 5000):.4g} of 512 winners are lost on average. The least buffer that is safe "
+        "holds 5000."
+    )
+    assert what_if_sentence(wb.what_if(row, PATH)).startswith("On vllm.histogram_256 (stock) this row is at risk: 5000")
+    refused = what_if_sentence(wb.what_if(row, PATH, k=700))
+    assert "With k 700 this row would be refused on" in refused
+    assert "k is 700, the path takes 512, 1024 or 2048." in refused
+
+
+def test_the_likely_buffer_is_said_where_it_is_less() -> None:
+    """Of 20000 members two are winners: a buffer of 99.5 % of them keeps both in 99 of 100 orders."""
+    few = wb.Row(crowded(15000, 20000, above=510), 20000, call=wb.Call(k=512))
+    found = wb.what_if(few, PATH)
+    likely = found.likely
+    assert likely is not None
+    kept = likely.capacity
+    assert kept * (kept - 1) >= 0.99 * 15000 * 14999 > (kept - 1) * (kept - 2)
+    assert what_if_sentence(found).endswith(
+        f"The least buffer that is safe holds 15000; from {kept} on, at least 99 of 100 random arrival orders lose "
+        "nothing."
+    )
+
+
+def test_other_endings(row: wb.Row) -> None:
+    flat = wb.Row(torch.cat([torch.arange(2.0, 514), torch.zeros(9000)]), 9512, call=wb.Call(k=512))
+    assert what_if_sentence(wb.what_if(flat, PATH)).endswith("Any buffer is enough.")
+    side_by_side = wb.Row(row.scores.sort().values, 20000, call=wb.Call(k=512))  # 100, 2500 and 2400 in three blocks
+    clusters = what_if_sentence(wb.what_if(side_by_side, "vllm.cooperative_8", capacity=6144))
+    assert "the blocks store 2148 of them" in clusters
+    assert "The least buffer that is safe holds 5000, and each block " in clusters
+    exact = what_if_sentence(
+        wb.what_if(wb.Row(crowded(5000, 40000), 40000, call=wb.Call(k=512)), "vllm.radix", scale=2)
+    )
+    assert "least buffer" not in exact
+    assert what_if_sentence(wb.what_if(row, PATH, shift=2.0**24)).endswith("could take its place.")
+
+
+def test_what_is_altered_is_said_in_order() -> None:
+    assert altered_words(Alteration()) == ""
+    assert altered_words(Alteration(key_bits=1, scale=0.1)) == "with a key of 1 bit and scores scaled by 0.1"
+    assert altered_words(Alteration(rank_capacity=9, shift=-1)) == "with 9 stored a block and scores shifted by -1"
+
+
+def test_scores_tell_what_the_dtype_made_of_them() -> None:
+    half = wb.Row(torch.linspace(0, 6e4, 5000).to(torch.bfloat16), 5000, call=wb.Call(k=512))
+    found = wb.what_if(half, "sglang.bf16_small", variant="approximate_13_bit", scale=0.1, shift=1e38)
+    assert found.scores.scale == float(torch.tensor(0.1, dtype=torch.bfloat16))
+    assert found.scores.overflowing == (0, 5000)
+    losers = half.valid < half.valid.sort(descending=True).values[511]  # 1e38 swallows all of them
+    assert found.scores.ties_made == int(losers.sum())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"capacity": "6144"}, "capacity is '6144'; it must be a whole number or None"),
+        ({"scale": "1"}, "scale is '1'; it must be a number or None"),
+        ({"variant": "none"}, "has no variant 'none'"),
+        ({"length": 20001}, "length is 20001, and the row holds 20000"),
+        ({"rank_capacity": 5}, "rank capacity cannot be altered: vllm.histogram_256 stock runs in one block"),
+        ({"scale": 1e-60}, "rounds to 0 in float32"),
+        ({"shift": math.inf}, "a finite number is needed"),
+    ],
+)
+def test_wrong_arguments_are_told(row: wb.Row, wrong: dict, said: str) -> None:
+    with pytest.raises(wb.UsageError) as raised:
+        wb.what_if(row, PATH, **wrong)
+    assert said in str(raised.value)
+
+
+def test_k_is_needed_and_bounded(row: wb.Row) -> None:
+    silent = wb.Row(row.scores, 20000)
+    with pytest.raises(wb.CaptureError, match="does not say k"):
+        wb.what_if(silent, PATH)
+    assert wb.what_if(silent, PATH, k=512).before == wb.what_if(row, PATH).before
+    with pytest.raises(wb.CaptureError, match="k is 20001, above the row width"):
+        wb.what_if(row, PATH, k=20001)
+    with pytest.raises(wb.UsageError, match="no path matches"):
+        wb.what_if(row, "vllm.nothing")
+    with pytest.raises(wb.UsageError, match="'speed' cannot be altered; what can: capacity"):
+        wb.what_if(row, PATH).curve("speed")
+
+
+def test_rows_out_of_their_length_are_answered(row: wb.Row) -> None:
+    for length in (-1, 0, 1, 512, 513, 25000):
+        found = wb.what_if(wb.Row(row.scores, length, call=wb.Call(k=512)), PATH)
+        assert what_if_sentence(found)
+    prefix = wb.what_if(wb.Row(row.scores, 25000, call=wb.Call(k=512)), PATH, length=20000)
+    assert prefix.after == wb.what_if(row, PATH).before
