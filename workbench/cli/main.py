@@ -29,6 +29,7 @@ from workbench.cli.route import route
 from workbench.cli.run import run
 from workbench.cli.shrink import shrink
 from workbench.cli.vendor import build as build_vendor
+from workbench.cli.what_if import what_if
 
 
 class Commands(TyperGroup):
@@ -109,6 +110,7 @@ _COMMANDS = (
     make,
     import_,
     record,
+    what_if,
     shrink,
     export,
     app_command,
