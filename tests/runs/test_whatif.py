@@ -92,12 +92,20 @@ def test_other_endings(row: wb.Row) -> None:
     side_by_side = wb.Row(row.scores.sort().values, 20000, call=wb.Call(k=512))  # 100, 2500 and 2400 in three blocks
     clusters = what_if_sentence(wb.what_if(side_by_side, "vllm.cooperative_8", capacity=6144))
     assert "the blocks store 2148 of them" in clusters
-    assert "The least buffer that is safe holds 5000, and each block " in clusters
+    assert clusters.endswith("The least buffer that is safe holds 4900, and each block 2400.")
     exact = what_if_sentence(
         wb.what_if(wb.Row(crowded(5000, 40000), 40000, call=wb.Call(k=512)), "vllm.radix", scale=2)
     )
     assert "least buffer" not in exact
     assert what_if_sentence(wb.what_if(row, PATH, shift=2.0**24)).endswith("could take its place.")
+
+
+def test_a_mean_that_does_not_describe_the_row_is_said() -> None:
+    falling = wb.Row(crowded(5000).sort(descending=True).values, 20000, call=wb.Call(k=512))
+    said = what_if_sentence(wb.what_if(falling, PATH, capacity=4500))
+    assert "follow their position (rank correlation -1.00)" in said
+    assert "From 0 to 412 values are lost, whatever the order." in said
+    assert "follow their position" not in what_if_sentence(wb.what_if(falling, PATH, capacity=5000))
 
 
 def test_what_is_altered_is_said_in_order() -> None:

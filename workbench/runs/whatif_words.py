@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.analysis.risk import Risk
+from workbench.analysis.risk import ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
 from workbench.runs.whatif import WhatIf
 from workbench.words import listed
@@ -54,7 +54,7 @@ def what_if_sentence(found: WhatIf) -> str:
         parts += [f"As it is, it {_level(found.before, 'is')}{_why(found.before, found.setting.k, 'are')}."]
     else:
         parts = [f"On {where} this row {_level(found.before, 'is')}{_why(found.before, found.k, 'are')}."]
-    parts += filter(None, (_least_sentence(found), _scores_sentence(found)))
+    parts += filter(None, (_ordered_sentence(found.after), _least_sentence(found), _scores_sentence(found)))
     return " ".join(parts)
 
 
@@ -86,6 +86,17 @@ def _full(risk: Risk) -> str:
         holds = f"the blocks store {risk.room} of them"
     share = "score lies in" if risk.population == 1 else "scores share"
     return f"{risk.population} {share} the threshold bin, {holds}"
+
+
+def _ordered_sentence(risk: Risk) -> str:
+    """That the mean does not describe a row whose scores follow their position."""
+    if risk.order_correlation is None or abs(risk.order_correlation) < ORDERED:
+        return ""
+    return (
+        f"Within the bin the scores follow their position (rank correlation {risk.order_correlation:.2f}), and so does "
+        f"real arrival: the mean is of random orders alone. From {risk.least_missing} to {risk.most_missing} values "
+        "are lost, whatever the order."
+    )
 
 
 def _least_sentence(found: WhatIf) -> str:
