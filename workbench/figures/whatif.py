@@ -129,7 +129,10 @@ def _population(figure: go.Figure, curve: Curve, at: np.ndarray) -> None:
             left = apart[seen[0]] >= apart[seen[-1]] and not (name != "population" and room[seen[0]] != room[seen[-1]])
             end = seen[0] if left else seen[-1]
             if numbers[end] > 0:
-                _named(figure, name, _axis_place(curve.parameter, at[end]), numbers[end], str(line["color"]), left)
+                inner = numbers[min(end + 1, len(at) - 1)] if left else numbers[max(end - 1, 0)]
+                below = name == BLOCKS or inner > numbers[end]  # the line comes from above
+                place = _axis_place(curve.parameter, at[end])
+                _named(figure, name, (place, numbers[end]), str(line["color"]), left, below)
     _marks(figure, curve, at, _positive(held), "y")
 
 
@@ -137,15 +140,16 @@ def _positive(numbers: np.ndarray) -> np.ndarray:
     return np.where(numbers > 0, numbers, np.nan)
 
 
-def _named(figure: go.Figure, name: str, at: float, height: float, colour: str, left: bool) -> None:
+def _named(figure: go.Figure, name: str, end: tuple[float, float], colour: str, left: bool, below: bool) -> None:
+    """The name of a line at one of its ends."""
     figure.add_annotation(
-        x=at,
-        y=math.log10(height),
+        x=end[0],
+        y=math.log10(end[1]),
         yref="y",
         text=name,
         showarrow=False,
         xanchor="left" if left else "right",
-        yanchor="top" if name == BLOCKS else "bottom",
+        yanchor="top" if below else "bottom",
         font={"color": colour, "size": 12},
         name=f"line {name}",
     )

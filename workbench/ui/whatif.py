@@ -23,6 +23,7 @@ from workbench.ui.whatif_view import ASKED, READ, Asked
 
 _SETTINGS = 3
 _PROBLEM = "what-if-problem"
+_TITLES = {"rank_capacity": "Per block"}  # of fields, where the name has no room
 _HELP: dict[Parameter, str] = {
     "capacity": "scores that the candidate buffer holds",
     "rank_capacity": "scores that one block of the cluster stores",
@@ -145,7 +146,7 @@ def _input(setting: Setting, parameter: Parameter, key: str) -> None:
             st.session_state[_PROBLEM] = f"{LABELS[parameter]}: {error}"
 
     st.text_input(
-        SHORT[parameter].capitalize() if parameter != "k" else "k",
+        "k" if parameter == "k" else _TITLES.get(parameter, LABELS[parameter].capitalize()),
         key=key,
         placeholder="–" if own is None else count(int(own)) if float(own).is_integer() else number(own),
         disabled=bool(why) and value is None,
