@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from workbench.analysis.curves import PARAMETERS_DRAWN, Curve, curve, parameter_named
+from workbench.analysis.curves import Curve, curve, parameter_named
 from workbench.analysis.reference import winners_wanted
 from workbench.analysis.risk import Risk
 from workbench.analysis.whatif import (
@@ -150,6 +150,3 @@ def what_if(
     asked = Alteration(capacity, rank_capacity, key_bits, k, length, scale, shift)
     own = winners_wanted(row, k if row.k is None else None)
     return WhatIf(Setting(row, own, spec, get_variant(spec, variant)), asked)
-
-
-__all__ = ["PARAMETERS_DRAWN", "Scores", "WhatIf", "what_if"]
