@@ -1,6 +1,8 @@
 // What the threads of one block do together.
 #pragma once
 
+#include "platform.cuh"
+
 namespace workbench {
 
 constexpr int WARP = 32;
@@ -18,6 +20,14 @@ __device__ __forceinline__ int warp_inclusive_sum(int value) {
     if (lane >= step) value += other;
   }
   return value;
+}
+
+// `count` places in a row for each thread, by one atomic for its warp. The whole warp takes part.
+__device__ __forceinline__ int take_slots(int* counter, int count) {
+  const int upto = warp_inclusive_sum(count);
+  int first = 0;
+  if (threadIdx.x % WARP == WARP - 1 && upto > 0) first = atomicAdd(counter, upto);
+  return value_of_lane(first, WARP - 1) + upto - count;
 }
 
 // Sum over the threads before this one. All threads take part; `sums` holds WARPS + 1 numbers of shared memory, the

@@ -57,7 +57,7 @@ struct Call {
 // The selector of a source: one block a row, or `blocks` side by side. select(call, block, shared) is what a block does.
 #define WORKBENCH_SELECTOR(Shared, select)                                                                            \
   WORKBENCH_SHARED_BYTES(Shared)                                                                                      \
-  extern "C" __global__ void WORKBENCH_TOGETHER __launch_bounds__(WORKBENCH_THREADS, 1) workbench_select(             \
+  extern "C" __global__ void WORKBENCH_TOGETHER __launch_bounds__(WORKBENCH_THREADS, WORKBENCH_RESIDENT) workbench_select(             \
       const float* scores, long long stride, int width, int rows, const int* lengths, const int* starts, int k,       \
       int* output, int* positions, long long output_stride, const int* tables, long long table_stride, int pages,     \
       int page_bits, const int* table_of, const int* offsets, int blocks, int* workspace, int* reports,               \

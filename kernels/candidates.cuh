@@ -30,8 +30,10 @@ struct Candidates {
   // Ranks up to Ranked members by (value, smaller index) and calls visit(rank, index, key) for each.
   template <class KeyOf, class Visit>
   __device__ __forceinline__ void rank(int stored, KeyOf key_of, Visit visit) {
+#pragma unroll 1
     for (int at = threadIdx.x; at < stored; at += THREADS) keys[at] = key_of(members[0][at]);
     __syncthreads();
+#pragma unroll 1
     for (int at = threadIdx.x; at < stored; at += THREADS) {
       const int index = members[0][at];
       int better = 0;
@@ -51,12 +53,14 @@ struct Candidates {
       shift -= bits;
       const unsigned mask = (1u << bits) - 1u;
       clear(counts, 1 << bits);
+#pragma unroll 1
       for (int at = threadIdx.x; at < stored; at += THREADS) {
         atomicAdd(&counts.of[(key_of(members[from][at]) >> shift) & mask], 1);
       }
       if (threadIdx.x == 0) count[1 - from] = 0;
       const Located found = locate(counts, 1 << bits, need);
       recorder.pass(shift, bits, stored, need, found.bin, found.above, found.population);
+#pragma unroll 1
       for (int at = threadIdx.x; at < stored; at += THREADS) {
         const int index = members[from][at];
         const int digit = (key_of(index) >> shift) & mask;
@@ -72,6 +76,7 @@ struct Candidates {
       need = found.need;
       return need < stored;
     });
+#pragma unroll 1
     for (int at = threadIdx.x; at < need; at += THREADS) output.take(members[from][at]);
   }
 
@@ -80,6 +85,7 @@ struct Candidates {
   __device__ __forceinline__ void cut(int stored, int need, Counts<Bins>& counts, const Output& output,
                                       Recorder& recorder, KeyOf key_of) {
     if (stored <= need) {
+#pragma unroll 1
       for (int at = threadIdx.x; at < stored; at += THREADS) output.take(members[0][at]);
     } else if (stored <= Ranked) {
       rank(stored, key_of, [&](int better, int index, unsigned) {

@@ -4,6 +4,7 @@
 
 #include "candidates.cuh"
 #include "coarse.cuh"
+#include "scores.cuh"
 
 namespace workbench {
 
@@ -14,14 +15,12 @@ __device__ __forceinline__ int fill(const Coarse& seen, const Scores& scores, in
                                     const Output& output, Bin bin, Missed missed) {
   shared.candidates.empty();
   __syncthreads();
-  scores.each([&](int index, float score) {
-    const int at = bin(score);
-    if (at > seen.bin || (at == seen.bin && !seen.buffered)) {
-      output.take(index);
-    } else if (at == seen.bin && !shared.candidates.store(index, room)) {
-      missed(index);
-    }
-  });
+  scores.sort(
+      seen.buffered, output.written, [&](float score) { return bin(score) - seen.bin; },
+      [&](int slot, int index) { output.place(slot, index); },
+      [&](int index) {
+        if (!shared.candidates.store(index, room)) missed(index);
+      });
   __syncthreads();
   return shared.candidates.stored(room);
 }
@@ -39,6 +38,7 @@ __device__ __forceinline__ void collect(const Coarse& seen, const Scores& scores
 __device__ __forceinline__ void finish(const Output& output) {
   __syncthreads();
   if constexpr (!WORKBENCH_LEAVES_UNWRITTEN) {
+#pragma unroll 1
     for (int slot = *output.written + threadIdx.x; slot < output.k; slot += THREADS) output.leave_empty(slot);
   }
 }

@@ -33,14 +33,13 @@ class Output {
 
   // Whether there was a slot left.
   __device__ __forceinline__ bool take(int index) const {
-    const int slot = take_slot(written);
-    place(slot, index);
-    return slot < k;
+    return place(take_slot(written), index);
   }
 
-  // The index as the winner of this slot, whoever else came.
-  __device__ __forceinline__ void place(int slot, int index) const {
+  // The index as the winner of this slot, whoever else came. Whether there is such a slot.
+  __device__ __forceinline__ bool place(int slot, int index) const {
     if (slot < k) put(slot, index);
+    return slot < k;
   }
 
   // A slot of the row, without a look at k.
@@ -55,6 +54,7 @@ class Output {
 
   // A row no longer than k: every index in order, then -1.
   __device__ __forceinline__ void whole(int length) const {
+#pragma unroll 1
     for (int slot = threadIdx.x; slot < k; slot += blockDim.x) {
       if (slot < length) put(slot, slot);
       else leave_empty(slot);

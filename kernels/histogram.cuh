@@ -24,6 +24,7 @@ struct Counts {
 template <int Bins>
 __device__ __forceinline__ void clear(Counts<Bins>& counts, int bins) {
   __syncthreads();
+#pragma unroll 1
   for (int bin = threadIdx.x; bin < bins; bin += THREADS) counts.of[bin] = 0;
   __syncthreads();
 }

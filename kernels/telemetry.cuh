@@ -42,58 +42,61 @@ struct Books {
 class Recorder {
  public:
   __device__ __forceinline__ Recorder(const Books& books, int row, bool leads = true)
-      : report_(TELEMETRY && books.reports != nullptr ? books.reports + row : nullptr),
-        dropped_(books.dropped == nullptr ? nullptr : books.dropped + static_cast<long long>(row) * books.dropped_room),
-        room_(books.dropped == nullptr ? 0 : books.dropped_room),
-        leads_(leads) {}
+      : books_(books), row_(row), leads_(leads) {}
 
   __device__ __forceinline__ bool leads() const { return leads_; }
 
   __device__ __forceinline__ void bins(int bin, int above, int population, int need) {
     if (!writes()) return;
-    report_->threshold_bin = bin;
-    report_->above = above;
-    report_->population = population;
-    report_->need = need;
+    Report& told = report();
+    told.threshold_bin = bin;
+    told.above = above;
+    told.population = population;
+    told.need = need;
   }
 
   __device__ __forceinline__ void stored(bool buffered, int stored) {
     if (!writes()) return;
-    report_->buffered = buffered;
-    report_->stored = stored;
+    report().buffered = buffered;
+    report().stored = stored;
   }
 
   __device__ __forceinline__ void fell_back() {
-    if (writes()) raise(&report_->fallback);  // as other blocks of the row may
+    if (writes()) raise(&report().fallback);  // as other blocks of the row may
   }
 
   __device__ __forceinline__ void pass(int shift, int bits, int seen, int need, int digit, int above, int kept) {
     if (!writes()) return;
-    report_->pass[report_->passes++] = {shift, bits, seen, need, digit, above, kept};
+    Report& told = report();
+    told.pass[told.passes++] = {shift, bits, seen, need, digit, above, kept};
   }
 
 #if WORKBENCH_RANKS > 0
   // The first thread of every block.
   __device__ __forceinline__ void share(int rank, int population, int stored, int dropped) {
-    if (!TELEMETRY || report_ == nullptr || threadIdx.x != 0) return;
-    report_->share[rank] = {population, stored, dropped};
+    if (!tells() || threadIdx.x != 0) return;
+    report().share[rank] = {population, stored, dropped};
   }
 #endif
 
   // Any thread, for itself.
   __device__ __forceinline__ void drop(int index) {
-    if (!TELEMETRY || report_ == nullptr) return;
-    const int slot = take_slot(&report_->dropped);
-    if (slot < room_) dropped_[slot] = index;
+    if (!tells()) return;
+    const int slot = take_slot(&report().dropped);
+    if (books_.dropped == nullptr || slot >= books_.dropped_room) return;
+    books_.dropped[static_cast<long long>(anew(row_)) * books_.dropped_room + slot] = index;
   }
 
  private:
-  __device__ __forceinline__ bool writes() const { return TELEMETRY && report_ != nullptr && threadIdx.x == 0 && leads_; }
+  __device__ __forceinline__ bool tells() const { return TELEMETRY && books_.reports != nullptr; }
+  __device__ __forceinline__ bool writes() const { return tells() && threadIdx.x == 0 && leads_; }
 
-  Report* report_;
-  int* dropped_;
-  int room_;
-  bool leads_;
+  // Found anew each time: a place that is kept takes registers from the selector.
+  __device__ __forceinline__ Report& report() const { return books_.reports[anew(row_)]; }
+
+  const Books& books_;
+  const int row_;
+  const bool leads_;
 };
 
 }  // namespace workbench

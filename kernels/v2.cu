@@ -90,13 +90,15 @@ __device__ __forceinline__ void select(const Call& call, int number, Shared& sha
   const auto missed = [&](int index) {
     if constexpr (FALLBACK == Fallback::none) recorder.drop(index);
   };
-  scores.each([&](int index, float score) {
-    if (score >= bounds.to) {
-      if (!output.take(index)) recorder.drop(index);
-    } else if (score >= bounds.from && !shared.candidates.store(index, room)) {
-      missed(index);
-    }
-  });
+  scores.sort(
+      true, output.written,
+      [&](float score) { return score >= bounds.to ? 1 : score >= bounds.from ? 0 : -1; },
+      [&](int slot, int index) {
+        if (!output.place(slot, index)) recorder.drop(index);
+      },
+      [&](int index) {
+        if (!shared.candidates.store(index, room)) missed(index);
+      });
   __syncthreads();
   const int found = shared.candidates.count[0];
   const int above = shared.written < call.k ? shared.written : call.k, need = call.k - above;

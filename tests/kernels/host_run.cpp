@@ -103,14 +103,29 @@ void wait_for_all() {
   wait(all_blocks, static_cast<int>(count * blockDim.x), [=] { races::together(blocks[0].number, count); });
 }
 
-int shuffle_up(int value, int step) {
+// What a thread makes of the values of its warp, found at `warp`.
+template <class Use>
+static int shuffled(int value, Use use) {
   const unsigned self = current, lane = self % WARP;
   const auto nothing = [] {};
   lanes[self] = value;
   wait(warps[self / WARP], WARP, nothing);
-  const int other = static_cast<int>(lane) >= step ? lanes[self - step] : value;
+  const int found = use(&lanes[self - lane], static_cast<int>(lane));
   wait(warps[self / WARP], WARP, nothing);
-  return other;
+  return found;
+}
+int shuffle_up(int value, int step) {
+  return shuffled(value, [&](const int* warp, int lane) { return lane >= step ? warp[lane - step] : value; });
+}
+int shuffle_from(int value, int from) {
+  return shuffled(value, [&](const int* warp, int) { return warp[from]; });
+}
+unsigned shuffle_or(unsigned value) {
+  return static_cast<unsigned>(shuffled(static_cast<int>(value), [](const int* warp, int) {
+    int all = 0;
+    for (int lane = 0; lane < WARP; ++lane) all |= warp[lane];
+    return all;
+  }));
 }
 
 void fence() { races::fence(); }

@@ -31,6 +31,8 @@ void maybe_part();
 void wait_for_block();
 void wait_for_all();  // of the blocks that run at once
 int shuffle_up(int value, int step);
+int shuffle_from(int value, int lane);
+unsigned shuffle_or(unsigned value);
 void* there(const void* mine, unsigned bytes, int rank);
 void fence();
 void atomic(const void* at, unsigned bytes, const void* from);  // `from`: the code that does it
@@ -59,6 +61,8 @@ static Chance chance;
 
 inline void __syncthreads() { emulated::wait_for_block(); }
 inline int __shfl_up_sync(unsigned, int value, int step) { return emulated::shuffle_up(value, step); }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(unsigned bits) { return __builtin_ffs(static_cast<int>(bits)); }
 inline void __threadfence() { emulated::fence(); }
 
 #define EMULATED_ATOMIC(name, change)                                                                                 \
@@ -118,6 +122,8 @@ inline float4 load_once(const float4* at) { return *at; }
 inline float anew(float score) { return score; }
 inline int anew(int number) { return number; }
 inline int take_slot(int* counter) { return atomicAdd(counter, 1); }
+inline int value_of_lane(int value, int lane) { return emulated::shuffle_from(value, lane); }
+inline unsigned or_of_lanes(unsigned value) { return emulated::shuffle_or(value); }
 EMULATED_UNTOLD inline int load_now(const int* at) {
   emulated::atomic(at, sizeof(int), __builtin_return_address(0));
   return *at;

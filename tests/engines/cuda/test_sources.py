@@ -171,3 +171,19 @@ def test_the_blocks_of_a_row() -> None:
         assert grid_of(cooperative, "stock", Shape(3, 20000, k)) == Grid(4, cells=2 * each)
         assert grid_of(cooperative, "recovery", Shape(3, 20000, k)) == Grid(4, cells=2 * 2048)
     assert grid_of(get_path("sglang.v2_cluster_16"), "stock", Shape(3, 20000, 100)) == Grid(16)
+
+
+def test_registers_are_kept_for_two_blocks_where_both_have_room() -> None:
+    """Of a build that is timed: neither is the row in registers, nor does the buffer take most of shared memory."""
+    assert options("sglang.fast_topk", "stock", telemetry=False)["RESIDENT"] == "2"
+    assert options("sglang.v2_streaming", "stock", telemetry=False)["RESIDENT"] == "2"
+    for name, variant in [
+        ("vllm.filtered", "stock"),  # 16384 slots
+        ("sglang.fast_topk", "build_16384"),
+        ("vllm.histogram_4096", "stock"),  # in registers
+        ("sglang.v2_cluster_8", "stock"),
+        ("sglang.kpool", "unique_key"),  # registers would spill
+    ]:
+        assert options(name, variant, telemetry=False)["RESIDENT"] == "1", (name, variant)
+    assert options("sglang.fast_topk", "stock")["RESIDENT"] == "1"
+    assert options("sglang.fast_topk", "stock", telemetry=False, maps=True)["RESIDENT"] == "1"

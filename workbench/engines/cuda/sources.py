@@ -42,6 +42,7 @@ from workbench.resources import kernels_dir
 
 MOST_K = 2048  # where a path takes any k, its buffer of k candidates is built for so many
 ALWAYS_LONGER = 2**31 - 1  # a width that no row reaches
+RESIDENT_SLOTS = 8192  # of a buffer, two indices each: a multiprocessor has room for two of them
 KEPT = 32768  # scores of its slice that a block of a cluster keeps in shared memory
 Value = int | str | tuple[int, ...]
 
@@ -57,7 +58,8 @@ class Kernel:
         needs: the least compute capability. grid: the blocks of a launch. waits: whether
             blocks of a group wait for each other, so that the launch must be cooperative. dtype: of the scores;
             ``None`` where none is read, so that bins, buffer and digits are no options of it. hands_on: whether the
-            blocks of a cluster hand the members that they stored on through a workspace.
+            blocks of a cluster hand the members that they stored on through a workspace. resident: blocks of a
+            multiprocessor that registers are kept for, if the row is not in registers and buffers leave the room.
     """
 
     file: str
@@ -73,6 +75,7 @@ class Kernel:
     waits: bool = False
     dtype: str | None = "float32"
     hands_on: bool = False
+    resident: int = 1
 
     def takes(self, dtype: str) -> bool:
         """Whether it takes scores of a dtype that its path takes."""
@@ -80,7 +83,8 @@ class Kernel:
 
 
 def _stash(model: str, rescan: tuple[int, ...] = BYTES, **options: Value) -> Kernel:
-    return Kernel("stash.cu", {"MODEL": model, "RESCAN_DIGITS": rescan, **options})
+    resident = 1 if model == "unique_key" else 2  # which spills registers then
+    return Kernel("stash.cu", {"MODEL": model, "RESCAN_DIGITS": rescan, **options}, resident=resident)
 
 
 def _wide(model: str, **options: Value) -> Kernel:
@@ -107,6 +111,7 @@ def _v2(name: str, file: str = "v2.cu") -> Kernel:
             "RESCAN_DIGITS": sglang_v2.DIGITS if rules.fallback == "digits" else BYTES,
         },
         holds_k=rules.fallback != "none",
+        resident=2 if file == "v2.cu" else 1,
     )
 
 
@@ -250,6 +255,7 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True, maps: boo
     walk = walk_of(path)
     called: dict[str, Value] = {
         "THREADS": walk.threads,
+        "RESIDENT": _resident(path, kernel, walk.threads) if not telemetry and not maps else 1,
         "TELEMETRY": int(telemetry),
         "MAPS": int(maps),
         "MOST_PASSES": MOST_PASSES,
@@ -346,6 +352,12 @@ def _items(path: Path, threads: int) -> int:
     if path.row_passes != 1 or not isinstance(path.up_to, int):
         return 0
     return -(-path.up_to // threads)
+
+
+def _resident(path: Path, kernel: Kernel, threads: int) -> int:
+    """Blocks of a multiprocessor that registers are kept for."""
+    slots = path.buffer.slots(_most_k(path)) if path.buffer is not None and kernel.buffers else 0
+    return kernel.resident if _items(path, threads) == 0 and slots <= RESIDENT_SLOTS else 1
 
 
 def _buffer(path: Path, kernel: Kernel) -> dict[str, Value]:
