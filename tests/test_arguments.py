@@ -37,6 +37,7 @@ def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[tup
         "compare": ((row,), {}),
         "diverge": ((file, file), {}),
         "export": ((row,), {"to": tmp_path / "to"}),
+        "figure": ((wb.inspect(row),), {}),
         "inspect": ((row,), {}),
         "make": (("random",), {"length": LENGTH, "k": K}),
         "matrix": ((row, RELEASE), {"repeats": 1}),

@@ -55,7 +55,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError:
             return function(*args, **kwargs)  # Python's own words for a missing or an unknown name
         if not hints:
-            hints.update(get_type_hints(function))
+            hints.update(_of_parameters(function))
         for name, value in bound.arguments.items():
             kind = signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -76,6 +76,15 @@ def check_fields(made: object) -> None:
     fields = vars(made)
     for name, hint in _hints_of(cast("abc.Hashable", type(made))).items():
         fields[name] = _fitted(name, fields[name], hint)
+
+
+def _of_parameters(function: Callable[..., Any]) -> dict[str, Any]:
+    """Without what is returned, which can be of a library that is not imported yet."""
+
+    def taken() -> None: ...
+
+    taken.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    return get_type_hints(taken, function.__globals__)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from workbench.arguments import checked
 from workbench.audit.summary import Summary
 from workbench.errors import UsageError
 from workbench.figures.audit import grid_figure, paths_figure
@@ -24,6 +25,7 @@ _DRAWN = ("an Inspection", "a Divergence", "a Comparison", "a Matrix", "a Bisect
 _OF_PATH = ("bins", "diff")  # views that are of one path
 
 
+@checked
 def figure(result: object, view: str | None = None, *, path: str | None = None) -> go.Figure:
     """A picture of a result, as the app draws it: a figure of plotly, to be shown, changed or saved.
 

@@ -118,7 +118,7 @@ def _outputs(parts: Sequence[Part]) -> Iterator[Callable[[], None]]:
 def _show(bundle: dict[str, object]) -> None:
     from IPython.display import display as show  # type: ignore[import-not-found,unused-ignore]
 
-    show(bundle, raw=True)
+    show(bundle, raw=True)  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def _show_picture(picture: Picture) -> None:
