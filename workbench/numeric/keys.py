@@ -51,6 +51,14 @@ def ordered_keys(scores: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, ~bits & ((1 << width) - 1), bits + (1 << (width - 1)))
 
 
+def ordered_key_value(key: int, dtype: torch.dtype) -> float:
+    """The score of a dtype whose exact ordered key is ``key``: what ``ordered_keys`` made it of."""
+    width = torch.iinfo(_BITS[dtype]).bits
+    pattern = key - (1 << (width - 1)) if key >> (width - 1) else ~key & ((1 << width) - 1)
+    signed = pattern - (1 << width) if pattern >> (width - 1) else pattern
+    return float(torch.tensor([signed], dtype=_BITS[dtype]).view(dtype))
+
+
 def ulp_keys(scores: torch.Tensor) -> torch.Tensor:
     """Keys, int64, whose differences are ULPs: how many values of the dtype lie from one score to another.
 
