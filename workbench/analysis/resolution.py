@@ -87,7 +87,7 @@ def _ordered(score: float, dtype: torch.dtype) -> int:
 
 
 def neighbours(key: Key, score: float, reach: float, most: int) -> list[Interval]:
-    """Bins around the one of a score, ascending, at most ``most``: those that meet ``[score - reach, score + reach]``."""
+    """Bins around that of a score, ascending, at most ``most``: those that meet what is ``reach`` or less from it."""
     middle = interval(key, score)
     found = [middle]
     least, greatest = (bin_of(key, end) for end in (-math.inf, math.inf))

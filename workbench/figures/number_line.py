@@ -64,7 +64,6 @@ def line_figure(keys: Mapping[str, Key], score: float) -> go.Figure:
         A figure with two traces a key, ``NAME`` for its bins and ``NAME, this bin`` for the one of the score; their
         ``customdata`` holds the bins' (bin, low, high, width, values).
     """
-    import plotly.graph_objects as go
 
     place = _place(score)
     low, high = window(keys, place)

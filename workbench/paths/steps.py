@@ -49,8 +49,8 @@ class Step:
         kind: what it is. facts: its numbers, in words.
         bits: of the key's top bits (``key``), or of each digit. first: bits above them. of: all bits of the key.
         parts: blocks that share a buffer. capacity: of it.
-        loses: whether winners can be lost here; drops: whether that is what the buffer does not hold. overflow: what happens to a bin that the buffer does not hold, where
-            it is not dropped, in words.
+        loses: whether winners can be lost here. drops: whether that is what the buffer does not hold.
+        overflow: what happens to a bin that the buffer does not hold, where it is not dropped, in words.
     """
 
     kind: Kind
