@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.runs.compare import Compared, compare
     from workbench.runs.diverge import diverge
     from workbench.runs.divergence import Divergence
+    from workbench.runs.doctor import Doctor, doctor
     from workbench.runs.inspect import Inspection
     from workbench.runs.inspect import inspect_row as inspect
     from workbench.runs.matrix import Cell, Matrix, matrix
@@ -57,6 +58,7 @@ __all__ = [
     "Cell",
     "Compared",
     "Divergence",
+    "Doctor",
     "Exported",
     "Inspection",
     "Mapped",
@@ -79,6 +81,7 @@ __all__ = [
     "bisect_release",
     "compare",
     "diverge",
+    "doctor",
     "export",
     "figure",
     "inspect",
@@ -110,6 +113,7 @@ _HOMES = {
     "Cell": "runs.matrix",
     "Compared": "runs.compare",
     "Divergence": "runs.divergence",
+    "Doctor": "runs.doctor",
     "Exported": "export.writing",
     "Inspection": "runs.inspect",
     "Mapped": "capture.mapped",
@@ -132,6 +136,7 @@ _HOMES = {
     "compare": "runs.compare",
     "diverge": "runs.diverge",
     "figure": "figures.front",
+    "doctor": "runs.doctor",
     "inspect": "runs.inspect:inspect_row",
     "make": "synthetic.make",
     "matrix": "runs.matrix",

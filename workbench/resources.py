@@ -33,3 +33,15 @@ def samples_dir() -> Path:
 def app_entry() -> Path:
     """The script that Streamlit runs."""
     return _find("app.py", "_app.py")
+
+
+VARIABLES = {
+    "TOPK_WORKBENCH_VENDOR": "the folder of the store of released libraries",
+    "TOPK_WORKBENCH_KERNELS": "the folder of compiled kernels",
+    "TOPK_WORKBENCH_RECORD": "what processes of vLLM and SGLang record, and where to",
+    "WORKBENCH_TRACEBACK": "whether an internal error shows where it happened",
+}
+"""Environment variables that the workbench reads for itself, and what each decides."""
+
+DISTRIBUTION = "topk-workbench"
+"""The name under which the workbench is installed."""

@@ -16,6 +16,7 @@ from workbench.cli.audit import build as build_audit
 from workbench.cli.bench import build as build_bench
 from workbench.cli.bisect_release import bisect_release
 from workbench.cli.diverge import diverge
+from workbench.cli.doctor import doctor
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, guarded
 from workbench.cli.export import export
 from workbench.cli.importing import import_
@@ -113,6 +114,7 @@ _COMMANDS = (
     what_if,
     shrink,
     export,
+    doctor,
     app_command,
 )
 for _command in _COMMANDS:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from workbench.ui import compare, inspector, overview, whatif
 from workbench.ui.divergence import divergence_page
+from workbench.ui.environment import environment_page
 from workbench.ui.paths import paths_page
 from workbench.ui.releases import releases_page
 
@@ -29,4 +30,5 @@ def navigation() -> list[st.Page]:
         st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
         st.Page(releases_page, title="Releases", icon=":material/history:", url_path="releases"),
         st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),
+        st.Page(environment_page, title="Environment", icon=":material/memory:", url_path="environment"),
     ]

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -24,6 +24,7 @@ from typing import IO
 import torch
 
 from workbench.capture.values import described
+from workbench.engines.worker.ending import ending
 from workbench.engines.worker.wire import Channel, ClosedError, Message, Parcel, pack
 from workbench.errors import UsageError
 
@@ -31,7 +32,6 @@ CHILD = "workbench.engines.worker.child"
 START_S = 120.0  # importing torch from a cold disk
 LOAD_S = 600.0  # building a kernel takes minutes where nothing is cached
 LAST_LINES = 20
-LAST_CHARACTERS = 300
 LINE_BYTES = 4096  # longer lines are taken in parts, so that no print is held whole
 POLL_S = 0.2
 
@@ -267,23 +267,6 @@ def _groups(session: int) -> set[int]:
             if int(fields[3]) == session:
                 groups.add(int(fields[2]))
     return groups
-
-
-def ending(code: int | None, last: Iterable[bytes] = ()) -> str:
-    """How a process ended, in words, with the last line that it printed."""
-    if code is None:
-        what = "the process closed its connection and goes on"
-    elif code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = "unknown"
-        what = f"the process ended by signal {-code} ({name})"
-    else:
-        what = f"the process ended with exit code {code}"
-    lines = [line.decode(errors="replace").strip() for line in last]
-    said = next((line for line in reversed(lines) if line), "")
-    return f"{what}; it printed last: {said[:LAST_CHARACTERS]}" if said else what
 
 
 def environment() -> dict[str, str]:
