@@ -14,8 +14,6 @@ from streamlit.testing.v1 import AppTest
 from tests.ui.conftest import K, make_capture, texts
 from tests.ui.test_app import BAD, param, pick
 from workbench.capture import Call, Row, write_capture
-from workbench.paths.catalog import PATHS
-from workbench.ui.pages import _table
 from workbench.ui.view import View, from_params
 
 Open = Callable[..., AppTest]
@@ -119,20 +117,3 @@ def test_opens_on_the_first_file_that_can_be_inspected(app: Open, folder: Path) 
     (folder / "bad-row.safetensors").unlink()
     st.cache_data.clear()
     assert param(app(), "capture") == "dumps/a-foreign.safetensors"
-
-
-def test_the_paths_page_counts_variants_and_lists_those_of_a_chosen_path() -> None:
-    test = AppTest.from_function(_paths).run()
-    assert not test.exception
-    table = test.dataframe[0].value
-    assert list(table["variants"]) == [len(path.variants) for path in PATHS]
-    assert "Choose a path to see its releases, reports and variants." in texts(test)
-    for path in PATHS:
-        names = [name.replace("\\", "") for name in _table(path).index]
-        assert names == [one.name for one in path.variants]
-
-
-def _paths() -> None:
-    from workbench.ui.pages import paths_page
-
-    paths_page()

@@ -12,7 +12,7 @@ from workbench.cli.options import Json
 from workbench.cli.tables import facts, lines, progress, say
 
 if TYPE_CHECKING:
-    from workbench.runs.doctor import Doctor
+    from workbench.runs.doctor import Doctor, Fact
 
 
 def doctor(
@@ -75,3 +75,7 @@ def _print(found: Doctor) -> None:
                 lines([one.cure], indent="      ")
         say("")
     say(found.sentence, "red" if found.broken else "green")
+
+
+def _said(fact: Fact) -> str:
+    return fact.value if fact.state == "fine" else f"{fact.state}: {fact.value}"

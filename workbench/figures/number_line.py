@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAGNITUDES = (0.001, 1.0, 100.0, 10000.0, GREATEST_HALF)  # whose bins a table tells
 MOST_BINS = 160  # drawn of one key
 _AROUND = 3.2  # bins of the coarsest key to either side
-_LANE = 62
+_LANE = 76
 _LEAST, _GREATEST = -20, 19  # powers of two that the curve spans
 _DASHES = ("solid", "dash")
 _SYMBOLS = ("circle", "diamond")
@@ -122,8 +122,9 @@ def _bars(
 ) -> None:
     import plotly.graph_objects as go
 
-    starts = np.array([max(one.low, low) for one in bins], dtype=np.float64)
-    ends = np.array([min(one.low + one.width, high) if math.isfinite(one.low) else one.high for one in bins])
+    starts = np.clip(np.array([one.low for one in bins], dtype=np.float64), low, high)
+    ends = np.array([one.low + one.width if math.isfinite(one.low) else one.high for one in bins], dtype=np.float64)
+    ends = np.clip(ends, low, high)
     figure.add_trace(
         go.Bar(
             x=ends - starts,
@@ -253,6 +254,7 @@ def _marks(figure: go.Figure, keys: Mapping[str, Key], score: float) -> None:
     if not 2.0**_LEAST <= size <= 2.0**_GREATEST:
         return
     figure.add_vline(x=size, line={"color": palette.CHOSEN, "width": 1.2, "dash": "dash"})
+    widest = max(interval(key, score).width for key in keys.values())
     for at, (name, key) in enumerate(keys.items()):
         found = interval(key, score)
         if found.overflows:
@@ -264,7 +266,7 @@ def _marks(figure: go.Figure, keys: Mapping[str, Key], score: float) -> None:
                 mode="markers+text",
                 name=f"{name} at {value(score, 6)}",
                 text=[f" {value(found.width, 4)}"],
-                textposition=("top left", "bottom right")[at],
+                textposition="top left" if found.width == widest else "bottom right",
                 textfont={"size": 12.5, "color": palette.TEXT},
                 marker={"symbol": _SYMBOLS[at], "size": 10, "color": palette.CHOSEN},
                 showlegend=False,

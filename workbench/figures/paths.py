@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.figures import palette
 from workbench.figures.frame import new_figure
@@ -12,6 +12,21 @@ from workbench.paths.steps import Kind, Step
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+
+class _Drawing:
+    """Shapes and texts of a figure, put into it at once: one by one each would cost as much as all before it."""
+
+    def __init__(self) -> None:
+        self.shapes: list[dict[str, Any]] = []
+        self.annotations: list[dict[str, Any]] = []
+
+    def add_shape(self, **shape: Any) -> None:
+        self.shapes.append(shape)
+
+    def add_annotation(self, **annotation: Any) -> None:
+        self.annotations.append(annotation)
+
 
 TITLES: dict[Kind, str] = {
     "row": "scores",
@@ -50,14 +65,15 @@ def pipeline_figure(steps: Sequence[Step], note: str = "") -> go.Figure:
     places = [at * (_WIDE + _APART) for at in range(len(steps))]
     span = max(len(steps), _LEAST_BOXES) * (_WIDE + _APART)
     figure.update_xaxes(range=[-0.04, span - _APART + 0.04], visible=False, fixedrange=True)
-    low = _BOTTOM - 9 - _LINE * max(2, *(len(_below(step, note)) for step in steps))
+    low = _BOTTOM - 11 - _LINE * max(2, *(len(_below(step, note)) for step in steps))
     figure.update_yaxes(range=[low, 112], visible=False, fixedrange=True)
     figure.update_layout(height=round((112 - low) * _PIXELS) + 12)
+    drawing = _Drawing()
     for place, step in zip(places, steps, strict=True):
-        _box(figure, place, step)
+        _box(drawing, place, step)
     for place in places[1:]:
-        _arrow(figure, place - _APART, place)
-    _above(figure, steps, places)
+        _arrow(drawing, place - _APART, place)
+    _above(drawing, steps, places)
     figure.add_trace(
         go.Scatter(
             x=[place + _WIDE / 2 for place in places],
@@ -70,7 +86,8 @@ def pipeline_figure(steps: Sequence[Step], note: str = "") -> go.Figure:
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )
-    _loss(figure, steps, places, note)
+    _loss(figure, drawing, steps, places, note)
+    figure.update_layout(shapes=drawing.shapes, annotations=drawing.annotations)
     figure.update_layout(hovermode="closest", dragmode=False)
     return figure
 
@@ -83,12 +100,12 @@ def _safe(text: str) -> str:
     return text.replace("<", "&lt;")
 
 
-def _box(figure: go.Figure, place: float, step: Step) -> None:
+def _box(drawing: _Drawing, place: float, step: Step) -> None:
     edge = palette.LOSSY if step.loses else palette.MUTED
-    _rectangle(figure, place, place + _WIDE, _BOTTOM, _TOP, edge, palette.PAPER, 2.5 if step.loses else 1.2)
-    _text(figure, place + _WIDE / 2, _TOP - 2, f"<b>{TITLES[step.kind]}</b>", size=13.5)
-    _DRAWN[step.kind](figure, place, step)
-    _text(figure, place + _WIDE / 2, 58, _lines(step.facts, _LETTERS))
+    _rectangle(drawing, place, place + _WIDE, _BOTTOM, _TOP, edge, palette.PAPER, 2.5 if step.loses else 1.2)
+    _text(drawing, place + _WIDE / 2, _TOP - 2, f"<b>{TITLES[step.kind]}</b>", size=13.5)
+    _DRAWN[step.kind](drawing, place, step)
+    _text(drawing, place + _WIDE / 2, 58, _lines(step.facts, _LETTERS))
 
 
 def _lines(texts: Sequence[str], letters: int) -> str:
@@ -96,9 +113,9 @@ def _lines(texts: Sequence[str], letters: int) -> str:
 
 
 def _text(
-    figure: go.Figure, x: float, y: float, text: str, colour: str = palette.TEXT, size: float = 12, name: str = ""
+    drawing: _Drawing, x: float, y: float, text: str, colour: str = palette.TEXT, size: float = 12, name: str = ""
 ) -> None:
-    figure.add_annotation(
+    drawing.add_annotation(
         x=x,
         y=y,
         yanchor="top",
@@ -111,15 +128,15 @@ def _text(
 
 
 def _rectangle(
-    figure: go.Figure, x0: float, x1: float, y0: float, y1: float, edge: str, fill: str, width: float = 1
+    drawing: _Drawing, x0: float, x1: float, y0: float, y1: float, edge: str, fill: str, width: float = 1
 ) -> None:
-    figure.add_shape(
+    drawing.add_shape(
         type="rect", x0=x0, x1=x1, y0=y0, y1=y1, line={"color": edge, "width": width}, fillcolor=fill, layer="below"
     )
 
 
-def _arrow(figure: go.Figure, x0: float, x1: float, y: float = 72) -> None:
-    figure.add_annotation(
+def _arrow(drawing: _Drawing, x0: float, x1: float, y: float = 72) -> None:
+    drawing.add_annotation(
         x=x1,
         y=y,
         ax=x0,
@@ -135,15 +152,15 @@ def _arrow(figure: go.Figure, x0: float, x1: float, y: float = 72) -> None:
     )
 
 
-def _above(figure: go.Figure, steps: Sequence[Step], places: Sequence[float]) -> None:
+def _above(drawing: _Drawing, steps: Sequence[Step], places: Sequence[float]) -> None:
     """What lies above the threshold bin goes past all that follows."""
     start = next((at for at, step in enumerate(steps) if step.kind in ("bins", "prefix", "sample")), None)
     if start is None or start + 2 >= len(steps) or steps[start].kind == "sample":
         return
     x0, x1 = places[start] + _WIDE * 0.8, places[-1] + _WIDE / 2
     line = {"color": palette.SAFE_TEXT, "width": 1.8}
-    figure.add_shape(type="path", path=f"M {x0},{_TOP} L {x0},101 L {x1},101", line=line, layer="below")
-    figure.add_annotation(
+    drawing.add_shape(type="path", path=f"M {x0},{_TOP} L {x0},101 L {x1},101", line=line, layer="below")
+    drawing.add_annotation(
         x=x1,
         y=_TOP,
         ax=x1,
@@ -157,10 +174,10 @@ def _above(figure: go.Figure, steps: Sequence[Step], places: Sequence[float]) ->
         arrowwidth=1.8,
         arrowcolor=palette.SAFE_TEXT,
     )
-    _text(figure, (x0 + x1) / 2, 109, "above the threshold bin: winners at once", palette.SAFE_TEXT)
+    _text(drawing, (x0 + x1) / 2, 109, "above the threshold bin: winners at once", palette.SAFE_TEXT)
 
 
-def _loss(figure: go.Figure, steps: Sequence[Step], places: Sequence[float], note: str) -> None:
+def _loss(figure: go.Figure, drawing: _Drawing, steps: Sequence[Step], places: Sequence[float], note: str) -> None:
     """Where winners can be lost, by a mark of its own shape and in words; or what saves those that do not fit."""
     import plotly.graph_objects as go
 
@@ -184,7 +201,7 @@ def _loss(figure: go.Figure, steps: Sequence[Step], places: Sequence[float], not
                 figure, middle, _BOTTOM - 5, f"<b>winners can be lost</b><br>{said}", palette.LOSSY_TEXT, name="loses"
             )
         elif step.overflow:
-            _text(figure, middle, _BOTTOM - 3, "<br>".join(_below(step, note)), palette.SAFE_TEXT, name="overflow")
+            _text(drawing, middle, _BOTTOM - 3, "<br>".join(_below(step, note)), palette.SAFE_TEXT, name="overflow")
 
 
 def _below(step: Step, note: str) -> list[str]:
@@ -192,14 +209,14 @@ def _below(step: Step, note: str) -> list[str]:
     return [_safe(line) for line in wrap(note if step.loses else step.overflow, _NOTE)]
 
 
-def _scores(figure: go.Figure, place: float, step: Step) -> None:
+def _scores(drawing: _Drawing, place: float, step: Step) -> None:
     heights = (5, 9, 4, 12, 7, 15, 6, 10, 3, 13, 8, 5)
     for at, height in enumerate(heights):
         x0 = place + 0.14 + at * 0.06
-        _rectangle(figure, x0, x0 + 0.04, 63, 63 + height, palette.BIN, palette.BIN)
+        _rectangle(drawing, x0, x0 + 0.04, 63, 63 + height, palette.BIN, palette.BIN)
 
 
-def _bits(figure: go.Figure, place: float, step: Step) -> None:
+def _bits(drawing: _Drawing, place: float, step: Step) -> None:
     """The bits of the key from the left, those of each digit in one shade, the others hollow."""
     width, shades = 0.84 / step.of, (palette.THRESHOLD, palette.TIES)
     filled = [palette.PAPER] * step.first
@@ -208,18 +225,18 @@ def _bits(figure: go.Figure, place: float, step: Step) -> None:
     filled += [palette.PAPER] * (step.of - len(filled))
     for at, fill in enumerate(filled):
         x0 = place + 0.08 + at * width
-        _rectangle(figure, x0, x0 + width, 66, 74, palette.MUTED, fill, 0.7)
+        _rectangle(drawing, x0, x0 + width, 66, 74, palette.MUTED, fill, 0.7)
 
 
-def _bins(figure: go.Figure, place: float, step: Step) -> None:
+def _bins(drawing: _Drawing, place: float, step: Step) -> None:
     """Below, the threshold bin, and above it."""
     for at, height in enumerate((3, 5, 8, 11, 15, 7, 4, 2)):
         x0 = place + 0.14 + at * 0.09
         colour = palette.THRESHOLD if at == 4 else palette.SAFE if at > 4 else palette.BIN
-        _rectangle(figure, x0, x0 + 0.075, 63, 63 + height, colour, colour)
+        _rectangle(drawing, x0, x0 + 0.075, 63, 63 + height, colour, colour)
 
 
-def _buffer(figure: go.Figure, place: float, step: Step) -> None:
+def _buffer(drawing: _Drawing, place: float, step: Step) -> None:
     """Slots, a lane for each block, and what does not fit past them."""
     lanes = min(step.parts, _RANKS)
     high = 14 / lanes
@@ -227,11 +244,11 @@ def _buffer(figure: go.Figure, place: float, step: Step) -> None:
     for lane in range(lanes):
         y0 = 63 + lane * high
         gap = 0.2 * high if lanes > 1 else 0
-        _rectangle(figure, place + 0.12, place + end, y0, y0 + high - gap, palette.MUTED, palette.THRESHOLD, 0.7)
+        _rectangle(drawing, place + 0.12, place + end, y0, y0 + high - gap, palette.MUTED, palette.THRESHOLD, 0.7)
         if step.drops:
-            _rectangle(figure, place + end, place + 0.9, y0, y0 + high - gap, palette.OVERFLOW, palette.OVERFLOW, 0.7)
+            _rectangle(drawing, place + end, place + 0.9, y0, y0 + high - gap, palette.OVERFLOW, palette.OVERFLOW, 0.7)
     x = place + end
-    figure.add_shape(
+    drawing.add_shape(
         type="line",
         x0=x,
         x1=x,
@@ -242,15 +259,15 @@ def _buffer(figure: go.Figure, place: float, step: Step) -> None:
     )
 
 
-def _out(figure: go.Figure, place: float, step: Step) -> None:
+def _out(drawing: _Drawing, place: float, step: Step) -> None:
     for at in range(8):
         x0 = place + 0.14 + at * 0.09
-        _rectangle(figure, x0, x0 + 0.07, 66, 73, palette.SAFE, palette.SAFE)
+        _rectangle(drawing, x0, x0 + 0.07, 66, 73, palette.SAFE, palette.SAFE)
 
 
-def _threshold(figure: go.Figure, place: float, step: Step) -> None:
-    _scores(figure, place, step)
-    figure.add_shape(
+def _threshold(drawing: _Drawing, place: float, step: Step) -> None:
+    _scores(drawing, place, step)
+    drawing.add_shape(
         type="line",
         x0=place + 0.1,
         x1=place + 0.9,
@@ -260,7 +277,7 @@ def _threshold(figure: go.Figure, place: float, step: Step) -> None:
     )
 
 
-_DRAWN: dict[Kind, Callable[[go.Figure, float, Step], None]] = {
+_DRAWN: dict[Kind, Callable[[_Drawing, float, Step], None]] = {
     "row": _scores,
     "sample": _threshold,
     "stream": _threshold,

@@ -43,29 +43,25 @@ def environment_page() -> None:
     if found is None or again:
         with button:
             st.button("Look again", key="environment-looking", icon=":material/refresh:", disabled=True)
-        found = _look(held, place, found)
-        place.empty()
-        if again:
-            st.rerun()  # the other button takes its place
-    else:
-        with button:
-            st.button(
-                "Look again",
-                key="environment-look",
-                icon=":material/refresh:",
-                on_click=lambda: st.session_state.update({_AGAIN: True}),
-            )
+        _look(held, place, found)
+        st.rerun()  # the other button takes its place
+    with button:
+        st.button(
+            "Look again",
+            key="environment-look",
+            icon=":material/refresh:",
+            on_click=lambda: st.session_state.update({_AGAIN: True}),
+        )
     _show(found)
 
 
-def _look(held: _Held, place: st.delta_generator.DeltaGenerator, seen: Doctor | None) -> Doctor:
+def _look(held: _Held, place: st.delta_generator.DeltaGenerator, seen: Doctor | None) -> None:
     """Look now, with how far it is; what another session finds meanwhile will do."""
     with place.container():
         bar = st.progress(0.0, "Looking at what is installed")
         with held.lock:
             if held.found is None or held.found is seen:
                 held.found = doctor(told=lambda done, total: bar.progress(done / total, _progress(done, total)))
-            return held.found
 
 
 def _progress(done: int, total: int) -> str:
