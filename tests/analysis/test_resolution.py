@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_neighbours_are_without_gaps_and_bounded() -> None:
     for key in (HALF[0], EXACT[1]):
         found = neighbours(key, 100.0, 70.0, 200)
         assert [one.bin for one in found] == list(range(found[0].bin, found[-1].bin + 1))
-        assert all(after.low == beside(before.high, math.inf) for before, after in zip(found, found[1:], strict=False))
+        assert all(after.low == beside(before.high, math.inf) for before, after in itertools.pairwise(found))
         assert found[0].low <= 30.0
         assert found[-1].high >= 170.0
     assert len(neighbours(HALF[3], 1.0, 100.0, 50)) == 50

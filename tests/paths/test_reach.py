@@ -58,7 +58,7 @@ def test_the_router_sends_what_is_told_there_and_what_lies_beside_it_elsewhere(n
 
 def test_each_release_has_its_own_variant() -> None:
     vllm = variants_by_release(get_path("vllm.cooperative_2"))
-    assert list(vllm)[0] == "vllm==0.20.2"
+    assert next(iter(vllm)) == "vllm==0.20.2"
     assert [release for release, names in vllm.items() if not names][-1] == "vllm==0.28.0"
     assert vllm["vllm==0.32.0"] == ("stock",)
     assert vllm["vllm==0.33.0"] == ("v0.33.0",)

@@ -59,6 +59,8 @@ def _print(found: Doctor) -> None:
     say(f"topk-workbench {found.workbench}")
     say("")
     for area, title in AREAS.items():
+        if not found.area(area):
+            continue
         say(title, "bold")
         facts(
             (f"  {one.name}", one.value if one.state == "fine" else f"{one.state}: {one.value}")
