@@ -12,7 +12,7 @@ import torch
 
 import workbench as wb
 from tests.record import ops
-from tests.record.ops import matrix
+from tests.record.ops import bits, matrix
 
 INDEXER = """
 import torch
@@ -59,6 +59,14 @@ def topk_transform_kpool_v2(
     scores, pool_lens, out, pool_size, metadata, token_seq_lens=None, page_table=None, page_size=1, out_offsets=None
 ):
     ops.pooled(scores, pool_lens, out, pool_size, token_seq_lens, page_table, page_size, out_offsets)
+def topk_transform_kpool_ragged_v2(
+    scores, pool_lens, out, pool_size, *, row_starts=None, token_seq_lens=None, page_table=None,
+    page_table_row_index=None, page_size=1, out_offsets=None,
+):
+    table = page_table if page_table_row_index is None else page_table[page_table_row_index.long()]
+    ops.pooled(scores, pool_lens, out, pool_size, token_seq_lens, table, page_size, out_offsets, row_starts)
+    for row, start in enumerate([] if row_starts is None else row_starts.tolist()):
+        scores[row, start - start % 4 : start] = -torch.inf
 """
 POOLS = """
 import torch
@@ -93,6 +101,16 @@ def topk(input, topk, sorted=False, begin=None, end=None, indices_type=torch.int
               value_oob_fill_value, return_value, abort_when_nan_found)
     return None, output_idx
 deepselect_topk = topk
+def topk_page_transform(input, topk, *, page_table, page_size, end=None, sorted_index=False, output_idx=None,
+                        idx_oob_fill_value=-1, abort_when_nan_found=True):
+    if output_idx is None:
+        output_idx = torch.empty(input.shape[0], topk, dtype=torch.int32)
+    for row in range(input.shape[0]):
+        chosen = ops.select(input[row] if end is None else input[row, : int(end[row])], topk)
+        safe = chosen.clamp(min=0).long()
+        slots = page_table[row][safe // page_size] * page_size + safe % page_size
+        output_idx[row] = torch.where(chosen >= 0, slots, idx_oob_fill_value)
+    return output_idx
 """
 CONSUMER = "from sglang.kernels.ops.attention.dsv4.topk import topk_transform_paged as taken\n"
 FILES = {
@@ -270,6 +288,45 @@ def test_pools_of_the_second_version(tmp_path: Path, page_size: int) -> None:
 
 
 @pytest.mark.parametrize("rows", ["all", "bad"])
+@pytest.mark.parametrize("tail", [False, True])
+@pytest.mark.parametrize("mode", ["plain", "offset", "table", "rows of a table", "pages"])
+def test_ragged_pools_of_the_second_version(tmp_path: Path, mode: str, tail: bool, rows: str) -> None:
+    """Pools of windows within the scores, whose cells before the window are written."""
+    scores, lengths, starts = matrix(3, 120, 9), [100, 30, 3], [6, 0, 3]
+    scores[0] += 2000  # the best of this row is lost
+    before = scores.clone()
+    given = torch.tensor(lengths, dtype=torch.int32)
+    maps = {
+        name.replace("topk_indices_offset", "out_offsets"): value for name, value in pool_tables(mode, 3, 404).items()
+    }
+    if mode == "pages":
+        maps = {"page_table": pool_tables("table", 3, 64)["page_table"], "page_size": 8}  # type: ignore[dict-item]
+    out = torch.full((3, 35 if tail else 32), -7, dtype=torch.int32)
+    with wb.record(tmp_path, rows=rows, release="sglang==0.5.23", device="h200") as recorder:
+        importlib.import_module(SGLANG).topk_transform_kpool_ragged_v2(
+            scores,
+            given,
+            out,
+            4,
+            row_starts=torch.tensor(starts, dtype=torch.int32),
+            token_seq_lens=given * 4 + torch.tensor([3, 0, 1], dtype=torch.int32) if tail else None,
+            **maps,
+        )
+    assert bool(torch.isinf(scores).any())
+    found = recorded(recorder)
+    kept = [0, 1, 2] if rows == "all" else [0]
+    assert recorder.skipped == {}
+    assert [(row.call.op, row.k, row.start, row.length) for row in found] == [
+        ("sglang.topk_transform_kpool_ragged_v2", 8, starts[at], lengths[at]) for at in kept
+    ]
+    assert [bits(row.scores) for row in found] == [bits(before[at]) for at in kept]
+    assert [row.indices.tolist() for row in found] == [
+        ops.select(before[at, starts[at] : starts[at] + lengths[at]], 8).tolist() for at in kept
+    ]
+    assert {row.mapped for row in found} == {None}
+
+
+@pytest.mark.parametrize("rows", ["all", "bad"])
 @pytest.mark.parametrize("mode", ["plain", "table"])
 def test_pools_that_are_torn_apart_are_bad(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, rows: str
@@ -330,3 +387,33 @@ def test_deep_select_of_sglang(tmp_path: Path, name: str, given: bool) -> None:
     assert [row.indices.tolist() for row in found] == [
         ops.select(one[:length], 8).tolist() for one, length in zip(scores, end.tolist(), strict=True)
     ]
+
+
+@pytest.mark.parametrize("rows", ["all", "bad"])
+@pytest.mark.parametrize("fill", [-1, 2**31 - 1])
+@pytest.mark.parametrize("given", [True, False])
+def test_deep_select_through_a_page_table(tmp_path: Path, given: bool, fill: int, rows: str) -> None:
+    """Cache slots are looked up in the row's table, and what fills empty slots is no slot."""
+    scores, end = matrix(3, 128, 10), torch.tensor([128, 100, 5], dtype=torch.int32)
+    scores[1] += 2000  # the best of this row is lost
+    pages = torch.randperm(48, generator=torch.Generator().manual_seed(5)).reshape(3, 16).to(torch.int32)
+    output = torch.empty(3, 8, dtype=torch.int32) if given else None
+    with wb.record(tmp_path, rows=rows, release="sglang==0.5.23", device="h200") as recorder:
+        function = importlib.import_module(SELECT).topk_page_transform
+        out = function(scores, 8, page_table=pages, page_size=8, end=end, output_idx=output, idx_oob_fill_value=fill)
+    assert out[2, 5:].tolist() == [fill] * 3
+    found, kept = recorded(recorder), [0, 1, 2] if rows == "all" else [1]
+    assert recorder.skipped == {}
+    assert {row.call.op for row in found} == {"sglang.topk_page_transform"}
+    assert [row.indices.tolist() for row in found] == [ops.select(scores[at, : end[at]], 8).tolist() for at in kept]
+
+
+def test_slots_that_have_no_one_position_stay_as_they_are(tmp_path: Path) -> None:
+    """A page stands twice in a row's table: the file keeps slots and table."""
+    scores, pages = matrix(1, 64, 11), torch.tensor([[3, 3, 5, 6, 7, 8, 9, 10]], dtype=torch.int32)
+    with wb.record(tmp_path, rows="all") as recorder:
+        out = importlib.import_module(SELECT).topk_page_transform(scores, 40, page_table=pages, page_size=8)
+    (row,) = recorded(recorder)
+    assert row.mapped is not None
+    assert row.mapped.page_size == 8
+    assert row.indices.tolist() == out[0].tolist()

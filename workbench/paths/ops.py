@@ -244,6 +244,16 @@ OPS: tuple[Op, ...] = (
         since="0.5.21",
     ),
     Op(
+        "sglang.topk_page_transform",
+        "sglang",
+        "topk_page_transform",
+        ("sglang.trivial", "sglang.deep_select"),
+        route_sglang.deep_select,
+        ("page table",),
+        READ,
+        since="0.5.21",
+    ),
+    Op(
         "sglang.fast_topk",
         "sglang",
         "fast_topk",

@@ -74,7 +74,7 @@ def bf16_small(ask: Questions, release: Release, device: Device) -> tuple[str, s
 
 
 def deep_select(ask: Questions, release: Release, device: Device) -> tuple[str, str]:
-    """sglang.deep_select: one path for every row above k."""
+    """sglang.deep_select and sglang.topk_page_transform: one path for every row above k."""
     k = ask.k_up_to(4096)
     ask.dtype("float32", "bfloat16")
     return ("sglang.trivial" if ask.nothing_to_select(k) else "sglang.deep_select"), "stock"

@@ -62,6 +62,7 @@ def test_every_row_is_one_kernels_and_that_of_its_route(op: str) -> None:
 NOT_LAUNCHED = {
     "sglang.deepseek_v4_topk_transform_512": "built for ROCm",
     "sglang.deep_select": "no kernel",
+    "sglang.topk_page_transform": "no kernel",
     "vllm.deep_select": "no kernel",
     "sglang.dsa_topk_transform": "its layout is not known",
     "flashinfer.top_k_ragged_transform": "which path is not known",
