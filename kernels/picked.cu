@@ -2,30 +2,15 @@
 // in. The rule stands in workbench/record/screening.py.
 #include "census.cuh"
 #include "picked.cuh"
+#include "seen.cuh"
 
 namespace workbench {
-
-constexpr int SLOTS = WORKBENCH_SEEN_SLOTS;  // of a table of positions, at least twice as many as winners
-constexpr int FREE = -1;
-static_assert((SLOTS & (SLOTS - 1)) == 0, "a power of two");
 
 struct PickedShared {
   int seen[SLOTS];
   unsigned least;
   int inside, unique, greater, bad;
 };
-
-// Whether a position had not been seen yet.
-__device__ __forceinline__ bool is_new(int* seen, int position) {
-  unsigned slot = static_cast<unsigned>(position) * 2654435761u >> 7;
-  while (true) {
-    slot %= SLOTS;
-    const int before = atomicCAS(&seen[slot], FREE, position);
-    if (before == FREE) return true;
-    if (before == position) return false;
-    ++slot;
-  }
-}
 
 }  // namespace workbench
 

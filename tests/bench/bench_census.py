@@ -27,6 +27,7 @@ from tests.bench.bench_record import SHAPES, K, micros
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
 from workbench.engines.cuda.census import count_rows
+from workbench.engines.cuda.positions import positions_of
 from workbench.engines.cuda.screen import screen_rows
 from workbench.engines.timing import Sampling, measure_machine, sample
 from workbench.paths.catalog import find_paths
@@ -48,9 +49,19 @@ BUILDS: tuple[dict[str, int], ...] = (
     {"LOADS": 2},
     {"LOADS": 2, "RESIDENT": 4},
 )
-SCHEMA = (
-    "persistent_topk(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) -> ()"
-)
+OPS = {
+    "vllm.persistent_topk": (
+        "_C",
+        "persistent_topk(Tensor logits, Tensor lengths, Tensor! output, Tensor workspace, int k, int max_seq_len) "
+        "-> ()",
+    ),
+    "sglang.fast_topk_transform_fused": (
+        "sgl_kernel",
+        "fast_topk_transform_fused(Tensor score, Tensor lengths, Tensor dst_page_table, Tensor src_page_table, "
+        "Tensor cu_seqlens_q, Tensor? row_starts) -> ()",
+    ),
+}
+RELEASES = {"vllm.persistent_topk": "vllm==0.26.0", "sglang.fast_topk_transform_fused": "sglang-kernel==0.4.6"}
 
 
 def batches() -> dict[str, Callable[[], torch.Tensor]]:
@@ -124,43 +135,54 @@ def audit() -> dict[str, object]:
     return found
 
 
-def recorded(rows: int, width: int, read_gbs: float) -> dict[str, object]:
+def recorded(op: str, rows: int, width: int, read_gbs: float) -> dict[str, object]:
     """What recording with rows=bad adds to a call that selects well, by the kernels and by torch's own passes."""
-    scores = torch.randn(rows, width, generator=torch.Generator("cuda").manual_seed(3), device="cuda")
+    generator = torch.Generator("cuda").manual_seed(3)
+    scores = torch.randn(rows, width, generator=generator, device="cuda")
     lengths = torch.full((rows,), width, dtype=torch.int32, device="cuda")
     best = scores.topk(K).indices.to(torch.int32)
-    output, workspace = torch.empty_like(best), torch.empty(16, dtype=torch.uint8, device="cuda")
-    library, fit = Library("_C", "FRAGMENT"), awaited.is_fit
-    library.define(SCHEMA)
-
-    def selected(scores, lengths, output, workspace, k, max_seq_len):
-        output.copy_(best)
-
-    library.impl("persistent_topk", selected, "CUDA")
+    bounds, workspace = torch.arange(rows + 1, dtype=torch.int32, device="cuda"), torch.empty(16, device="cuda")
+    paged = op.endswith("fused")
+    table = torch.randperm(rows * width, generator=generator, device="cuda").reshape(rows, width).to(torch.int32)
+    slots = table.gather(1, best.long()) if paged else best
+    output, (namespace, schema) = torch.empty_like(best), OPS[op]
+    library, fit, name = Library(namespace, "FRAGMENT"), awaited.is_fit, schema.partition("(")[0]
+    library.define(schema)
+    library.impl(name, lambda *given: given[2].copy_(slots) and None, "CUDA")
 
     def call() -> None:
-        torch.ops._C.persistent_topk(scores, lengths, output, workspace, K, width)
+        if paged:
+            torch.ops.sgl_kernel.fast_topk_transform_fused(scores, lengths, output, table, bounds, None)
+        else:
+            torch.ops._C.persistent_topk(scores, lengths, output, workspace, K, width)
 
+    def screened() -> None:
+        selected = positions_of(slots, lengths, width, K, table=table) if paged else best
+        screen_rows(scores, lengths, selected, buffers)
+
+    interface = next(one for one in INTERFACES if one.op == op)
+    seen = Seen(interface, scores, scores.stride(0), lengths, None, K, table=table if paged else None)
     try:
         call()
         times, kept = {"off": micros(call, 20, 50)}, {}
-        for name, rule in (("sample:1e-9", "sample:1e-9"), ("bad, kernels", "bad"), ("bad, torch", "bad")):
+        for way, rule in (("sample:1e-9", "sample:1e-9"), ("bad, kernels", "bad"), ("bad, torch", "bad")):
             with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-                if "torch" in name:
+                if "torch" in way:
                     patch.setattr(awaited, "is_fit", lambda seen: False)
-                options = {"rows": rule, "release": "vllm==0.26.0", "flush": 1e6}
-                with wb.record(folder, ops="vllm.persistent_topk", **options) as recorder:
+                options = {"rows": rule, "release": RELEASES[op], "flush": 1e6}
+                with wb.record(folder, ops=op, **options) as recorder:
                     micros(call, 1, 10)
-                    times[name] = micros(call, 10, 10 if "torch" in name else 50)
-                kept[name] = recorder.rows
-                if "kernels" in name and (recorder._awaited.unfit or not fit(_seen(scores, lengths))):
+                    times[way] = micros(call, 10, 10 if "torch" in way else 50)
+                kept[way] = recorder.rows
+                if "kernels" in way and (recorder._awaited.unfit or not fit(seen)):
                     sys.exit(f"the kernels did not run: {recorder._awaited.unfit}")
     finally:
         library._destroy()
-    buffers = gates("vllm.persistent_topk", K)
-    device = sample(lambda: screen_rows(scores, lengths, best, buffers), _nothing, TIMES, scores.device)
+    buffers = gates(op, K)
+    device = sample(screened, _nothing, TIMES, scores.device)
     seconds = statistics.median(device.seconds)
     return {
+        "op": op,
         "shape": [rows, width],
         "microseconds a call [best, median]": times,
         "added, median": {name: round(one[1] - times["off"][1], 1) for name, one in times.items() if name != "off"},
@@ -169,10 +191,6 @@ def recorded(rows: int, width: int, read_gbs: float) -> dict[str, object]:
         SHARE: round(scores.numel() * 4 / seconds / 1e9 / read_gbs, 3),
         "late": device.late,
     }
-
-
-def _seen(scores: torch.Tensor, lengths: torch.Tensor) -> Seen:
-    return Seen(INTERFACES[0], scores, scores.stride(0), lengths, None, K)
 
 
 def _nothing() -> None:
@@ -197,7 +215,7 @@ def main() -> int:
         "read bandwidth, GB/s": round(machine.read_gbs, 1),
         "counts": {"what": f"{ROWS} x {WIDTH} float32, k {K}, {TIMES.samples} calls, median", "by spread": shares},
         "audit": audited,
-        "recorder": [recorded(*shape, machine.read_gbs) for shape in SHAPES],
+        "recorder": [recorded(op, *shape, machine.read_gbs) for op in OPS for shape in SHAPES],
     }
     text = json.dumps(result, indent=2) + "\n"
     print(text, end="")

@@ -12,12 +12,15 @@ import torch
 from torch.library import Library
 
 import workbench as wb
+from tests.kernels.mapped import KINDS, made
+from tests.kernels.mapped import on_device as mapped_there
 from tests.kernels.screened import OPS, Batch, batches, spoiled, suspected
 from tests.record import ops
 from tests.record.ops import bits, matrix
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import census
 from workbench.engines.cuda.census import count_rows
+from workbench.engines.cuda.positions import MOST_ENTRIES, positions_of
 from workbench.engines.cuda.screen import screen_rows
 from workbench.engines.cuda.support_sources import WIDTHS
 from workbench.errors import UsageError
@@ -115,6 +118,21 @@ def test_screening(name: str, length: int) -> None:
             assert told.is_done()
             for at in rows:
                 assert torch.equal(told.kept[at].cpu().view(torch.int32), batch.scores[at].view(torch.int32))
+
+
+@pytest.mark.parametrize(("mode", "pool", "page_size"), KINDS)
+def test_entries_are_turned_back(mode: str, pool: int, page_size: int) -> None:
+    call = made(mode, pool, page_size)
+    assert torch.equal(mapped_there(call).positions().cpu(), call.selected)
+
+
+def test_entries_of_long_rows_are_turned_back() -> None:
+    """By a table of a page for each of a million positions, as full as selections get."""
+    table = torch.randperm(1 << 20, generator=torch.Generator().manual_seed(2))[None].to(torch.int32)
+    chosen = torch.randperm(1 << 20, generator=torch.Generator().manual_seed(3))[None, :MOST_ENTRIES].to(torch.int32)
+    lengths = torch.tensor([1 << 20], dtype=torch.int32).cuda()
+    told = positions_of(table[0][chosen.long()].cuda(), lengths, 1 << 20, MOST_ENTRIES, table=table.cuda())
+    assert torch.equal(told.cpu(), chosen)
 
 
 def test_an_audit_there_says_what_it_says_here(tmp_path: Path) -> None:

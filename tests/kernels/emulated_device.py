@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.kernels import emulated
-from workbench.engines.cuda import census, screen
+from workbench.engines.cuda import census, positions, screen
 from workbench.engines.cuda.support_sources import support_options
 
 RUN = """
@@ -28,6 +28,8 @@ ROWS = "const float* scores, long long stride, int width, const int* lengths, co
 PARAMETERS = {
     "census": ROWS + "int k, int parts, int* workspace, int* numbers",
     "picked": ROWS + "const int* selected, const int* offsets, int k, int cells, int* workspace, int* picked",
+    "positions": "const int* entries, int columns, const int* lengths, int width, const int* table, long long apart, "
+    "int pages, int tables, const int* owners, int page_size, const int* offsets, int pool, int k, int* positions",
     "screen": ROWS + "int k, int parts, int* workspace, const int* picked, const int* gates, int gate_count, "
     "int* flags, float* kept",
 }
@@ -44,7 +46,7 @@ def library(folder: File, name: str, **other: int) -> ctypes.CDLL:
 
 
 class EmulatedDevice:
-    """Stands for a CUDA device in ``count_rows`` and ``screen_rows``, whose tensors then lie on the CPU.
+    """Stands for a CUDA device in ``count_rows``, ``screen_rows`` and ``positions_of``: their tensors lie on the CPU.
 
     Memory that a launch is given new holds ``POISON``, unless it was zeroed.
 
@@ -56,11 +58,12 @@ class EmulatedDevice:
         self.folder, self.parts, self.launches = folder, 1, 0
         limits = SimpleNamespace(sms=emulated.SMS, lacks=lambda *_: [])
         real = torch.Tensor.new_empty
-        for module in (census, screen):
+        for module in (census, positions, screen):
             patch.setattr(module, "run_support", self._run)
             patch.setattr(module, "check_tensor", lambda *_, **__: None)
             patch.setattr(module, "unavailable", list)
             patch.setattr(module, "limits_of", lambda _: limits)
+        for module in (census, screen):
             patch.setattr(module, "parts_of", lambda *_: self.parts)
         patch.setattr(screen, "lacks", lambda _: ())
         patch.setattr(screen, "_on_device", lambda gates, _: torch.tensor(gates, dtype=torch.int32) if gates else None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -136,11 +136,43 @@ def calls() -> None:
     torch.topk(torch.where(scores > 1, torch.nan, scores), 4)
 
 
-def recorded(folder: Path) -> list[tuple[object, ...]]:
-    with wb.record(folder, **H200) as recorder:
-        calls()
+def mapped_calls() -> None:
+    """Cache slots by tables of rows and of requests; pages that stand twice, and rows whose table is not there."""
+    scores = matrix(4, 300, 9)
+    scores[2] = 2000 + torch.arange(300)
+    lengths, starts = torch.tensor([300, 8, 300, 100], dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    out = torch.full((4, 16), -1, dtype=torch.int32)
+    tables = torch.randperm(4 * 320, generator=torch.Generator().manual_seed(6)).reshape(4, 320).to(torch.int32)
+    bounds = torch.tensor([0, 2, 4], dtype=torch.int32)
+
+    def call(tables: torch.Tensor, bounds: torch.Tensor) -> None:
+        torch.ops.sgl_kernel.fast_topk_transform_fused(scores, lengths, out, tables, bounds, starts)
+
+    each = torch.arange(5, dtype=torch.int32)
+    call(tables, each)
+    call(tables[:2], bounds)
+    twice = tables.clone()
+    twice[:, 17] = twice[:, 18]
+    call(twice, each)
+    call(tables[:2], bounds * 2)  # what the op did with the others, nobody can tell
+    tables.zero_(), out.zero_(), scores.zero_()
+
+
+def recorded(folder: Path, make: Callable[[], None] = calls) -> list[tuple[object, ...]]:
+    with wb.record(folder, flush=1000, **H200) as recorder:
+        make()
     assert recorder._awaited.unfit == recorder.stopped == ""
-    return [(row.call.op, bits(row.scores), row.length, row.start, row.indices.tolist()) for row in rows_of(recorder)]
+    return [
+        (
+            row.call.op,
+            bits(row.scores),
+            row.length,
+            row.start,
+            row.indices.tolist(),
+            row.mapped and bits(row.mapped.table),
+        )
+        for row in rows_of(recorder)
+    ]
 
 
 def test_the_same_is_kept_as_by_waiting(tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +194,22 @@ def test_the_same_is_kept_by_the_kernels(
     expected = recorded(tmp_path / "waited")
     device = EmulatedDevice(Path(str(request.config.cache.mkdir("emulated-kernels"))), monkeypatch)
     device.parts = parts
-    monkeypatch.setattr(awaited, "is_fit", lambda seen: seen.table is None)
+    monkeypatch.setattr(awaited, "is_fit", awaited.takes)
     assert recorded(tmp_path / "kernels") == expected
     assert device.launches == 10
+
+
+@pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
+def test_cache_slots_are_screened_by_the_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """What was a page table at the call is one when its rows are looked at, though the program went on."""
+    expected = recorded(tmp_path / "waited", mapped_calls)
+    device = EmulatedDevice(Path(str(request.config.cache.mkdir("emulated-kernels"))), monkeypatch)
+    monkeypatch.setattr(awaited, "is_fit", awaited.takes)
+    assert recorded(tmp_path / "kernels", mapped_calls) == expected
+    assert device.launches == 12
+    assert [one[4] for one in expected[:2]] == [list(range(283, 299))[::-1]] * 2, "the best is missing"
 
 
 def test_what_the_device_has_passed_is_kept_at_the_next_call(tmp_path: Path, stream: Stream) -> None:
@@ -279,7 +324,13 @@ def test_which_calls_the_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
     there = replace(seen, scores=scores.as_subclass(OnDevice))
     assert awaited.is_fit(there)
     assert awaited.is_fit(replace(there, offsets=lengths))
-    assert not awaited.is_fit(replace(there, table=lengths[None]))
+    pages = torch.zeros(2, 8, dtype=torch.int32).as_subclass(OnDevice)
+    assert awaited.is_fit(replace(there, table=pages))
+    assert not awaited.is_fit(replace(there, table=pages.long().as_subclass(OnDevice)))
+    assert not awaited.is_fit(replace(there, table=pages.t()))
+    assert not awaited.is_fit(replace(there, table=pages.as_subclass(torch.Tensor))), "it is on the CPU"
+    assert awaited.is_fit(replace(there, k=1024, pool=4))
+    assert not awaited.is_fit(replace(there, k=1025, pool=4))
     assert not awaited.is_fit(replace(there, k=screen.MOST_K + 1))
     assert not awaited.is_fit(replace(there, scores=there.scores.double().as_subclass(OnDevice)))
     assert not awaited.is_fit(replace(there, scores=torch.zeros(8, 2).t().as_subclass(OnDevice)))

@@ -11,8 +11,11 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.kernels import emulated
+from tests.kernels.emulated_device import EmulatedDevice
 from tests.record import ops
 from tests.record.ops import bits, matrix
+from workbench.record import awaited
 
 INDEXER = """
 import torch
@@ -139,6 +142,19 @@ def packages(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         del sys.modules[name]
 
 
+@pytest.fixture(params=["all", "bad", "bad, by kernels"])
+def rule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which rows are kept; bad ones are found by passes of torch's or by the kernels, which then run on the CPU."""
+    rule, _, kernels = request.param.partition(", ")
+    if kernels:
+        if emulated.COMPILER is None:
+            pytest.skip("no C++ compiler of the host (g++ or clang++)")
+        EmulatedDevice(Path(str(request.config.cache.mkdir("emulated-kernels"))), monkeypatch)
+        monkeypatch.setattr(awaited, "is_fit", awaited.takes)
+        monkeypatch.setattr(importlib.import_module("workbench.record.recorder"), "suspects", None)
+    return rule
+
+
 def indexed(backend: str, next_n: int = 1) -> torch.Tensor:
     indexer = importlib.import_module(VLLM).SparseIndexerTopk(backend)
     out = torch.zeros(4, 8, dtype=torch.int32)
@@ -251,19 +267,18 @@ def pool_tables(mode: str, rows: int, tokens: int) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("tail", [False, True])
 @pytest.mark.parametrize("mode", ["plain", "offset", "table", "rows of a table"])
-@pytest.mark.parametrize("rows", ["all", "bad"])
-def test_pools(tmp_path: Path, mode: str, tail: bool, rows: str) -> None:
+def test_pools(tmp_path: Path, mode: str, tail: bool, rule: str) -> None:
     """Scores, lengths and k are of pools; the tokens that come back are those of the selected pools, and a tail."""
     scores, lengths = matrix(3, 100, 5), [100, 30, 3]
     scores[0] += 2000  # the best of this row is lost
     given = torch.tensor(lengths, dtype=torch.int32)
     seq_lens = {"seq_lens": given * 4 + torch.tensor([3, 0, 1], dtype=torch.int32)} if tail else {}
-    with wb.record(tmp_path, rows=rows, release="sglang==0.5.23", device="h200") as recorder:
+    with wb.record(tmp_path, rows=rule, release="sglang==0.5.23", device="h200") as recorder:
         function = importlib.import_module(KPOOL).fast_kpool_topk_transform_fused
         out = function(scores, given, 4, 32, **pool_tables(mode, 3, 404), **seq_lens)
     assert out.shape == (3, 35 if tail else 32)
     found = recorded(recorder)
-    kept = [0, 1, 2] if rows == "all" else [0]
+    kept = [0, 1, 2] if rule == "all" else [0]
     assert recorder.skipped == {}
     assert [(row.call.op, row.k, row.length) for row in found] == [
         ("sglang.kpool_topk_transform", 8, lengths[at]) for at in kept
@@ -287,10 +302,9 @@ def test_pools_of_the_second_version(tmp_path: Path, page_size: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("rows", ["all", "bad"])
 @pytest.mark.parametrize("tail", [False, True])
 @pytest.mark.parametrize("mode", ["plain", "offset", "table", "rows of a table", "pages"])
-def test_ragged_pools_of_the_second_version(tmp_path: Path, mode: str, tail: bool, rows: str) -> None:
+def test_ragged_pools_of_the_second_version(tmp_path: Path, mode: str, tail: bool, rule: str) -> None:
     """Pools of windows within the scores, whose cells before the window are written."""
     scores, lengths, starts = matrix(3, 120, 9), [100, 30, 3], [6, 0, 3]
     scores[0] += 2000  # the best of this row is lost
@@ -302,7 +316,7 @@ def test_ragged_pools_of_the_second_version(tmp_path: Path, mode: str, tail: boo
     if mode == "pages":
         maps = {"page_table": pool_tables("table", 3, 64)["page_table"], "page_size": 8}  # type: ignore[dict-item]
     out = torch.full((3, 35 if tail else 32), -7, dtype=torch.int32)
-    with wb.record(tmp_path, rows=rows, release="sglang==0.5.23", device="h200") as recorder:
+    with wb.record(tmp_path, rows=rule, release="sglang==0.5.23", device="h200") as recorder:
         importlib.import_module(SGLANG).topk_transform_kpool_ragged_v2(
             scores,
             given,
@@ -314,7 +328,7 @@ def test_ragged_pools_of_the_second_version(tmp_path: Path, mode: str, tail: boo
         )
     assert bool(torch.isinf(scores).any())
     found = recorded(recorder)
-    kept = [0, 1, 2] if rows == "all" else [0]
+    kept = [0, 1, 2] if rule == "all" else [0]
     assert recorder.skipped == {}
     assert [(row.call.op, row.k, row.start, row.length) for row in found] == [
         ("sglang.topk_transform_kpool_ragged_v2", 8, starts[at], lengths[at]) for at in kept
@@ -326,10 +340,9 @@ def test_ragged_pools_of_the_second_version(tmp_path: Path, mode: str, tail: boo
     assert {row.mapped for row in found} == {None}
 
 
-@pytest.mark.parametrize("rows", ["all", "bad"])
 @pytest.mark.parametrize("mode", ["plain", "table"])
 def test_pools_that_are_torn_apart_are_bad(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, rows: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, rule: str
 ) -> None:
     """Tokens of no whole pool are no selection: the row is kept without one, and counted as bad."""
     whole = ops.pooled
@@ -339,13 +352,26 @@ def test_pools_that_are_torn_apart_are_bad(
         out[1, 2] = out[1, 9]
 
     monkeypatch.setattr(ops, "pooled", torn)
-    with wb.record(tmp_path, rows=rows) as recorder:
+    with wb.record(tmp_path, rows=rule) as recorder:
         given = torch.tensor([100, 100, 100], dtype=torch.int32)
         importlib.import_module(KPOOL).fast_kpool_topk_transform_fused(
             matrix(3, 100, 5), given, 4, 32, **pool_tables(mode, 3, 404)
         )
     left_out = [row.indices is None for row in recorded(recorder)]
-    assert sorted(left_out) == ([False, False, True] if rows == "all" else [True])
+    assert sorted(left_out) == ([False, False, True] if rule == "all" else [True])
+
+
+def test_a_row_without_a_table_is_left_out(tmp_path: Path, rule: str) -> None:
+    """Which tables the others have is known, and recording goes on."""
+    scores, given = matrix(3, 100, 5) + 2000, torch.tensor([100, 30, 90], dtype=torch.int32)
+    maps = pool_tables("rows of a table", 3, 404)
+    maps["page_table_row_index"] = torch.tensor([1, -1, 0], dtype=torch.int32)
+    with wb.record(tmp_path, rows=rule) as recorder:
+        importlib.import_module(KPOOL).fast_kpool_topk_transform_fused(scores, given, 4, 32, **maps)
+    assert recorder.stopped == ""
+    assert [row.length for row in recorded(recorder)] == [100, 90]
+    assert list(recorder.skipped.values()) == [1]
+    assert "row 1 uses page table -1" in "".join(recorder.skipped)
 
 
 def test_what_screening_sees_of_pools() -> None:
@@ -389,20 +415,19 @@ def test_deep_select_of_sglang(tmp_path: Path, name: str, given: bool) -> None:
     ]
 
 
-@pytest.mark.parametrize("rows", ["all", "bad"])
 @pytest.mark.parametrize("fill", [-1, 2**31 - 1])
 @pytest.mark.parametrize("given", [True, False])
-def test_deep_select_through_a_page_table(tmp_path: Path, given: bool, fill: int, rows: str) -> None:
+def test_deep_select_through_a_page_table(tmp_path: Path, given: bool, fill: int, rule: str) -> None:
     """Cache slots are looked up in the row's table, and what fills empty slots is no slot."""
     scores, end = matrix(3, 128, 10), torch.tensor([128, 100, 5], dtype=torch.int32)
     scores[1] += 2000  # the best of this row is lost
     pages = torch.randperm(48, generator=torch.Generator().manual_seed(5)).reshape(3, 16).to(torch.int32)
     output = torch.empty(3, 8, dtype=torch.int32) if given else None
-    with wb.record(tmp_path, rows=rows, release="sglang==0.5.23", device="h200") as recorder:
+    with wb.record(tmp_path, rows=rule, release="sglang==0.5.23", device="h200") as recorder:
         function = importlib.import_module(SELECT).topk_page_transform
         out = function(scores, 8, page_table=pages, page_size=8, end=end, output_idx=output, idx_oob_fill_value=fill)
     assert out[2, 5:].tolist() == [fill] * 3
-    found, kept = recorded(recorder), [0, 1, 2] if rows == "all" else [1]
+    found, kept = recorded(recorder), [0, 1, 2] if rule == "all" else [1]
     assert recorder.skipped == {}
     assert {row.call.op for row in found} == {"sglang.topk_page_transform"}
     assert [row.indices.tolist() for row in found] == [ops.select(scores[at, : end[at]], 8).tolist() for at in kept]

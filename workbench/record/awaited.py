@@ -1,9 +1,9 @@
 """Calls whose screening is queued on a GPU: what it finds is looked at later, so that no call makes the host wait.
 
 Suspect rows are copied on the device, in the order of its stream, before whoever made the call can write over them; so
-are the selections. At a later call, and at the end, those that the device has been through are judged. What is waited
-for may take so many bytes on the device; a call that finds no room first settles the oldest, and one that is larger
-than all of it waits for its own answer.
+are the selections and the page tables. At a later call, and at the end, those that the device has been through are
+judged. What is waited for may take so many bytes on the device; a call that finds no room first settles the oldest, and
+one that is larger than all of it waits for its own answer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.engines.cuda import screen
+from workbench.engines.cuda import positions, screen
 from workbench.errors import UsageError
+from workbench.record.positions import owners_of
 from workbench.record.reading import Seen
 from workbench.record.screening import gates
 from workbench.record.taken import Taken
@@ -70,7 +71,7 @@ class Awaited:
         seen = taken.seen
         if self._unfit or not is_fit(seen):
             return False
-        size = 4 * seen.rows * (seen.width + seen.k)
+        size = 4 * (seen.rows * (seen.width + seen.columns) + (0 if seen.table is None else seen.table.numel()))
         while self._bytes + size > ROOM and self._waiting:
             self.settle(most=1, wait=True)
         try:
@@ -93,16 +94,23 @@ class Awaited:
         lengths = _int32(seen.lengths)
         starts, offsets = (None if one is None else _int32(one) for one in (seen.starts, seen.offsets))
         buffers = gates(seen.interface.op, seen.k)
+        selected = out
+        if seen.table is not None or seen.pool > 1:
+            selected, offsets = _positions(seen, out, lengths, offsets), None
 
-        def queued(keep: bool) -> screen.Screened:
-            return screen.screen_rows(seen.scores, lengths, out, buffers, starts=starts, offsets=offsets, keep=keep)
+        def queued(keep: bool) -> tuple[screen.Screened, torch.Tensor | None]:
+            table = seen.table.clone() if keep and seen.table is not None else seen.table
+            screened = screen.screen_rows(
+                seen.scores, lengths, selected, buffers, starts=starts, offsets=offsets, keep=keep
+            )
+            return screened, table
 
         try:
-            screened = queued(keep)
+            screened, table = queued(keep)
         except torch.OutOfMemoryError:
-            screened = queued(False)
+            screened, table = queued(False)
         if screened.kept is not None:  # the caller's tensors are the caller's again
-            seen = seen.but(scores=screened.kept, result=None)
+            seen = seen.but(scores=screened.kept, table=table, result=None)
             taken = Taken(seen, taken.number, taken.here, taken.rows, taken.scores)
         return _Waiting(taken, out, screened, size)
 
@@ -133,16 +141,45 @@ class Awaited:
 
 
 def is_fit(seen: Seen) -> bool:
-    """Whether the kernels take a call."""
-    scores = seen.scores
+    """Whether the kernels take a call here."""
+    return seen.scores.is_cuda and takes(seen) and not screen.lacks(seen.scores.device.index)
+
+
+def takes(seen: Seen) -> bool:
+    """Whether the kernels take such a call, wherever it is."""
+    scores, table = seen.scores, seen.table
     return (
-        scores.is_cuda
-        and scores.dtype == torch.float32
+        scores.dtype == torch.float32
         and scores.stride(1) == 1
         and seen.k <= screen.MOST_K
-        and seen.table is None
-        and seen.pool == 1
-        and not screen.lacks(scores.device.index)
+        and seen.k * seen.pool <= positions.MOST_ENTRIES
+        and (table is None or _is_table(table, seen))
+    )
+
+
+def _is_table(table: torch.Tensor, seen: Seen) -> bool:
+    """Whether page tables are as the ops take them, which all ask for the same."""
+    return (
+        table.dtype == torch.int32
+        and table.dim() == 2
+        and (table.stride(1) == 1 or table.shape[1] == 1)
+        and table.device == seen.scores.device
+        and seen.page_size >= 1
+    )
+
+
+def _positions(seen: Seen, out: torch.Tensor, lengths: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor:
+    owners = owners_of(seen)
+    return positions.positions_of(
+        out,
+        lengths,
+        seen.width,
+        seen.k,
+        table=seen.table,
+        owners=None if owners is None else _int32(owners),
+        page_size=seen.page_size,
+        offsets=offsets,
+        pool=seen.pool,
     )
 
 

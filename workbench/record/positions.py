@@ -14,6 +14,7 @@ from workbench.paths.transforms import KPool, PageTable, Ragged, Raw, Transform,
 from workbench.record.reading import EMPTY, Seen
 
 _NONE = 2**62  # above every token
+NOT_TOLD = -2  # of an entry that leads nowhere, or to more than one place
 
 
 def transform_of(seen: Seen, row: int) -> Transform:
@@ -63,7 +64,7 @@ def row_positions(
 
 
 def batch_positions(seen: Seen, out: torch.Tensor, first: int, last: int) -> torch.Tensor:
-    """Positions of rows ``first`` up to ``last``, int64 [rows, k]; -1 also where they cannot be told.
+    """Positions of rows ``first`` up to ``last``, int64 [rows, k]; below -1 where they cannot be told.
 
     Args:
         out: [rows, k] of the whole batch.
@@ -78,34 +79,58 @@ def batch_positions(seen: Seen, out: torch.Tensor, first: int, last: int) -> tor
 
 
 def _pools(tokens: torch.Tensor, size: int) -> torch.Tensor:
-    """The pools that tokens are of, [rows, k]; -2 where not all of one stand together."""
+    """The pools that tokens are of, [rows, k]; NOT_TOLD where not all of one stand together."""
     ascending = torch.where(tokens < 0, _NONE, tokens).sort(1).values.reshape(tokens.shape[0], -1, size)
     first = ascending[:, :, 0]
     whole = (ascending == first[:, :, None] + torch.arange(size, device=tokens.device)).all(2) & (first % size == 0)
     empty = (ascending == _NONE).all(2)
-    return torch.where(empty, EMPTY, torch.where(whole, first // size, -2))
+    return torch.where(empty, EMPTY, torch.where(whole, first // size, NOT_TOLD))
 
 
 def _unmapped(seen: Seen, part: torch.Tensor, first: int, last: int) -> torch.Tensor:
     """Positions, or tokens of pools, without offset and page table; of the latter in no order."""
     device, slots_a_row = part.device, part.shape[1]
-    if seen.offsets is not None:
-        return torch.where(part >= 0, part - seen.offsets[first:last, None], part)
     if seen.table is None:
-        return part
-    tables = torch.stack([_table(seen, row) for row in range(first, last)]).to(torch.int64)
+        return part if seen.offsets is None else torch.where(part >= 0, part - seen.offsets[first:last, None], part)
+    every = seen.table.to(torch.int64)
+    if every.dim() != 2 or not every.numel() or seen.page_size < 1:
+        return torch.where(part >= 0, NOT_TOLD, part)
+    owners = owners_of(seen)
+    owner = (torch.arange(seen.rows, device=device) if owners is None else owners.to(torch.int64))[first:last]
+    owned = (owner >= 0) & (owner < every.shape[0])
+    tables = every[torch.where(owned, owner, 0)]
     pages = min(tables.shape[1], -(-seen.width * seen.pool // seen.page_size))
     within = torch.arange(seen.page_size, device=device)
     slots = (tables[:, :pages, None] * seen.page_size + within).reshape(last - first, -1)
     length = seen.lengths[first:last, None].to(torch.int64) * seen.pool
     column = torch.arange(slots.shape[1], device=device)
-    slots = torch.where(column < length, slots, -2)  # tables are padded with pages that mean nothing there
+    slots = torch.where(column < length, slots, _NONE)  # tables are padded with pages that mean nothing there
     ascending = part.sort(1).values.contiguous()
     place = torch.searchsorted(ascending, slots.contiguous()).clamp(max=slots_a_row - 1)
     hit = ascending.gather(1, place) == slots
-    found = torch.full((last - first, slots_a_row + 1), EMPTY, dtype=torch.int64, device=device)
-    found.scatter_(1, torch.where(hit, place, slots_a_row), column.expand_as(slots))
-    return found[:, :slots_a_row]
+    place = torch.where(hit & owned[:, None], place, slots_a_row)  # the last one is of no slot
+    found = torch.nn.functional.pad(torch.where(ascending >= 0, NOT_TOLD, ascending), (0, 1))
+    times = torch.zeros_like(found).scatter_add_(1, place, torch.ones_like(place))
+    found.scatter_(1, place, column.expand_as(slots))
+    return torch.where(times > 1, NOT_TOLD, found)[:, :slots_a_row]
+
+
+def owners_of(seen: Seen) -> torch.Tensor | None:
+    """Which page table is each row's, int [rows] on the scores' device; ``None`` where row r has table r.
+
+    What ``table_of`` says of each row, and a number outside the tables where that raises.
+    """
+    if seen.table is None or seen.row_tables is not None:
+        return seen.row_tables
+    bounds, tables = seen.bounds, seen.table.shape[0]
+    if bounds is None or tables == seen.rows:
+        return None
+    bounds = bounds.to(seen.scores.device, torch.int64)
+    rows = torch.arange(seen.rows, device=bounds.device)
+    if bounds.dim() != 1 or bounds.numel() != tables + 1:
+        return torch.full_like(rows, -1)
+    ascend = (bounds[0] == 0) & (bounds.diff() >= 0).all()
+    return torch.where(ascend, torch.searchsorted(bounds, rows, right=True) - 1, -1)
 
 
 def _table(seen: Seen, row: int) -> torch.Tensor:

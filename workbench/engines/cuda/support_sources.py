@@ -15,7 +15,7 @@ CENSUS_CELLS = (1 << WIDTHS[-1]) + 4  # of the workspace of a row that several b
 GATE_INTS = 5  # of a buffer that rows are held against
 PICKED_INTS = 3  # that the first step of screening tells the second of a row
 RESIDENT = 3  # blocks of a census that a multiprocessor has at once
-SEEN_SLOTS = 2 * 4096  # of a table of the positions in a selection: of up to half as many
+SEEN_SLOTS = 2 * 4096  # of a table of what a selection holds: of up to half as many
 _CENSUS: dict[str, Value] = {
     "THREADS": 512,
     "COPIES": 1,
@@ -33,6 +33,7 @@ SUPPORT: dict[str, Mapping[str, Value]] = {
     "candidate_blocks.cu": {"THREADS": 1024, "BLOCK": blocks.BLOCK, "BITMAP": blocks.BITMAP},
     "census.cu": {**_CENSUS, "RESIDENT": RESIDENT},
     "picked.cu": {**_CENSUS, "PICKED_INTS": PICKED_INTS, "SEEN_SLOTS": SEEN_SLOTS},
+    "positions.cu": {"THREADS": 1024, "SEEN_SLOTS": SEEN_SLOTS},
     "probe.cu": {},
     "screen.cu": {**_CENSUS, "GATE_INTS": GATE_INTS, "PICKED_INTS": PICKED_INTS, "RESIDENT": RESIDENT},
 }
