@@ -137,6 +137,21 @@ def test_a_table_gives_way_in_order(capsys: pytest.CaptureFixture[str], monkeypa
     ]
 
 
+def test_titles_are_cut_where_numbers_alone_would_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = [Column("path", "word"), Column("at\nrisk"), Column("certain"), Column("recorded"), Column("rows")]
+    rows = [("vllm.radix", 3, 0, 12, 1234567)]
+    monkeypatch.setenv("COLUMNS", "28")
+    table(columns, rows)
+    *titles, _, _, _, _ = printed(capsys)
+    assert max(map(len, titles)) <= 28
+    assert [title.split() for title in titles] == [["at", "cert", "reco"], ["path", "risk", "ain", "rded", "rows"]]
+    monkeypatch.setenv("COLUMNS", "35")
+    table(columns, rows)
+    assert "certain" in printed(capsys)[1]
+
+
 def test_a_long_word_folds_among_facts_and_stays_whole_in_a_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

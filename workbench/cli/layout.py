@@ -11,6 +11,7 @@ from typing import Literal
 from rich.cells import cell_len, chop_cells
 
 LEAST_FOLDED = 24  # a column of text is made narrower than its longest word, but not narrower than this
+LEAST_TITLE = 4  # a title is cut into pieces of so many letters, or more
 _SPACES = re.compile(r"\S+\s*|\s+")
 _DOTS = re.compile(r"[^\s.]+\.?\s*|\.\s*|\s+")
 
@@ -61,12 +62,13 @@ class Fitted:
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Fitted:
-    """Fit a table to ``width`` cells: the first of wide gaps, narrow gaps, wrapped words, wrapped numbers that does.
+    """Fit a table to ``width`` cells: the first of wide gaps, narrow gaps, wrapped words, wrapped numbers, titles in
+    pieces that does.
 
     A table whose numbers and words alone need more gets it.
     """
     texts = [Counter(row[at] for row in rows) for at in range(len(columns))]
-    for gap, level in ((2, 0), (1, 0), (1, 1), (1, 2)):
+    for gap, level in ((2, 0), (1, 0), (1, 1), (1, 2), (1, 3)):
         room = width - gap * (len(columns) - 1)
         fitted = [_Column(column, text, level, width) for column, text in zip(columns, texts, strict=True)]
         if sum(column.least for column in fitted) <= room:
@@ -92,7 +94,8 @@ class _Column:
     """A column while it is fitted.
 
     Args:
-        texts: its cells, and how often each occurs. level: 1 to wrap words, 2 numbers too. widest: more is never tried.
+        texts: its cells, and how often each occurs. level: 1 to wrap words, 2 numbers too, 3 to cut titles.
+        widest: more is never tried.
     """
 
     def __init__(self, column: Column, texts: Counter[str], level: int, widest: int) -> None:
@@ -100,6 +103,7 @@ class _Column:
         self._dots = level > 1 and column.kind == "word"
         wraps = column.kind == "text" or level > (0 if column.kind == "word" else 1)
         title = max(map(cell_len, column.title.split() if wraps else column.title.split("\n")), default=0)
+        title = min(title, LEAST_TITLE) if level > 2 else title
         longest = max(map(cell_len, texts), default=0)
         self.width = max(*map(cell_len, column.title.split("\n")), longest)
         pieces = [piece for text in texts for piece in (_DOTS if self._dots else _SPACES).findall(text)]
