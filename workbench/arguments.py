@@ -137,7 +137,7 @@ def _fit(name: str, value: object, hint: Any) -> Any:
         return _several(name, value, items[0] if items else Any)
     elif getattr(origin, "_is_protocol", False):
         members = {*vars(origin), *vars(origin).get("__annotations__", ())}
-        fits = all(hasattr(value, one) for one in members if not one.startswith("_"))
+        fits = all(_has(value, one) for one in members if not one.startswith("_"))
     else:
         fits = isinstance(value, origin)
     if not fits:
@@ -171,3 +171,11 @@ def _words(hint: Any) -> str:
         return _WORDS[origin]
     name = getattr(origin, "__name__", str(origin))
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _has(value: object, name: str) -> bool:
+    """Whether it has a member; a property is not asked for it, which may be at a cost."""
+    missing = object()
+    return inspect.getattr_static(value, name, missing) is not missing or (
+        hasattr(type(value), "__getattr__") and hasattr(value, name)
+    )

@@ -45,6 +45,11 @@ class CaptureError(WorkbenchError):
         where = ", ".join(part for part in place if part)
         super().__init__(f"{where}: {reason}" if where else reason)
 
+    @property
+    def within(self) -> str:
+        """The message without its file, call and row, for where these stand beside it."""
+        return self.reason if self.tensor is None else f"tensor {self.tensor!r}: {self.reason}"
+
     def __reduce__(self) -> tuple[object, ...]:  # keyword-only arguments do not survive the default pickling
         return (_rebuild, (self.reason, self.file, self.tensor, self.row, self.call))
 

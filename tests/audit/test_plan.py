@@ -102,6 +102,7 @@ def test_broken_files_and_folders_are_in_the_plan_with_their_error(tmp_path: Pat
     (folder / "empty.safetensors").write_bytes(b"")
     (folder / "text.safetensors").write_text("x" * 1000)
     save_file({"weight": torch.zeros(4, 4)}, folder / "model.safetensors")
+    save_file({"scores": torch.zeros(2, 4), "lengths": torch.zeros(2)}, folder / "halves.safetensors")
     (folder / "folder.safetensors").mkdir()  # is looked into, and holds nothing
     os.mkfifo(folder / "pipe.safetensors")
     plan = planned(folder)
@@ -109,11 +110,13 @@ def test_broken_files_and_folders_are_in_the_plan_with_their_error(tmp_path: Pat
     assert sorted(errors) == [
         "cut.safetensors",
         "empty.safetensors",
+        "halves.safetensors",
         "model.safetensors",
         "pipe.safetensors",
         "text.safetensors",
     ]
     assert plan.rows == 3
+    assert errors["halves.safetensors"].startswith("tensor 'lengths': "), "a file of many tensors has one at fault"
     assert {file.file: file.size for file in plan.files}["cut.safetensors"] == len(whole) - 5
 
 

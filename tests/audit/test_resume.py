@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +24,8 @@ from tests.audit.making import Shuffled, StopError, Stopped, audited, content, d
 from workbench.audit import plan
 from workbench.audit.front import Progress
 from workbench.audit.journal import Journal
+from workbench.audit.lines import LINE_COLUMNS, ROW_COLUMNS, Lines
+from workbench.audit.schema import arrow_schema
 from workbench.audit.store import Store
 from workbench.capture import write_capture
 from workbench.errors import CaptureError, UsageError
@@ -131,6 +135,121 @@ def test_frames_cut_at_any_byte_or_spoilt_are_done_again(folder: Path, clean: di
         audited(folder, out, unit_bytes=UNIT)
         assert content(out) == clean
         assert not list(out.rglob(".workbench-*"))
+
+
+def forged(out: Path, number: int, payload: bytes, part: int = 0) -> Path:
+    """A whole frame, its digest among it, in the file of a part."""
+    path = out / "unfinished" / f"part-{part:06}.frames"
+    Journal(path).add(number, payload)
+    return path
+
+
+def lines_of(file: object, numbers: list[int], **more: object) -> bytes:
+    found = Lines()
+    for row in numbers:
+        found.add({"file": file, "row": row, **more}, [{"engine": "census", "path": "vllm.radix"}])
+    return found.dumped()
+
+
+def streams(rows: dict[str, object], lines: dict[str, object]) -> bytes:
+    """Two Arrow streams of such columns."""
+    sink = pa.BufferOutputStream()
+    for columns in (rows, lines):
+        table = pa.table(columns)
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+FIRST = "rank0/step0.safetensors"
+FORGED = {
+    "no bytes": (1, b""),
+    "no Arrow": (1, b"x" * 1000),
+    "other columns": (1, streams({"a": [1]}, {"b": [1]})),
+    "one column": (1, streams({"a": [1]}, {"at": [0]})),
+    "a half": (1, lines_of(FIRST, [1])[:-200]),
+    "another file": (1, lines_of("rank1/step1.safetensors", [1])),
+    "another row": (1, lines_of(FIRST, [0])),
+    "no rows": (1, lines_of(FIRST, [])),
+    "more rows": (1, lines_of(FIRST, [1, 2])),
+    "no file": (1, lines_of(None, [1])),
+    "no row": (1, lines_of(FIRST, [None])),  # type: ignore[list-item]
+    "a unit of another part": (9, lines_of("rank0/step4.safetensors", [0])),
+    "a unit of none": (10**6, lines_of(FIRST, [1])),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_forged_frames_are_told_and_done_again(
+    folder: Path, clean: dict[str, bytes], tmp_path: Path, what: str
+) -> None:
+    """Their digests are right, and what they hold is not what the unit makes."""
+    out = tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, unit_bytes=UNIT, executor=Stopped(0))
+    path = forged(out, *FORGED[what])
+    with pytest.raises(UsageError, match=r"part-000000\.frames: damaged since it was written, and removed; the same"):
+        audited(folder, out, unit_bytes=UNIT)
+    assert not path.exists()
+    audited(folder, out, unit_bytes=UNIT)
+    assert content(out) == clean
+
+
+def test_lines_that_lie_elsewhere_than_they_say(folder: Path, tmp_path: Path) -> None:
+    """Of a row that is not there; and text that is no UTF-8."""
+    out = tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, unit_bytes=UNIT, executor=Stopped(0))
+    schema = arrow_schema()
+    rows = {name: pa.array([None], schema.field(name).type) for name in ROW_COLUMNS}
+    rows |= {"file": pa.array([FIRST]), "row": pa.array([1])}
+    lines = {name: pa.array([None], schema.field(name).type) for name in LINE_COLUMNS}
+    short = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff"))
+    for forged_lines in (
+        {"at": pa.array([7], pa.int32()), **lines},
+        {"at": pa.array([0], pa.int32()), **lines, "path": short},
+    ):
+        forged(out, 1, streams(rows, forged_lines))
+        with pytest.raises(UsageError, match="damaged since it was written"):
+            audited(folder, out, unit_bytes=UNIT)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"file": 5}, {"file": "../elsewhere"}, {"file": "/etc/passwd"}, {"file": ""}, {"size": -1}, {"stamp": None},
+        {"rows": 2}, {"rows": True}, {"longest": "x"}, {"lines": 1.5}, {"lines": -1}, {"spans": []},
+        {"spans": [[1, 3, 9]]}, {"spans": [[0, 0, 9], [0, 3, 9]]}, {"spans": [[0, 3, -9]]}, {"spans": [[0, 3.0, 9]]},
+        {"spans": 3}, {"error": None}, {"error": "x"}, {"more": 1},
+    ],
+)  # fmt: skip
+def test_a_forged_plan_is_told(tmp_path: Path, change: dict[str, object]) -> None:
+    folder, out = dump(tmp_path / "dump", 1), tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, executor=Stopped(0))
+    path = out / "unfinished" / "plan.jsonl"
+    text = json.dumps({**json.loads(path.read_text().splitlines()[0]), **change}) + "\n"
+    path.write_text(f"{text}{hashlib.sha256(text.encode()).hexdigest()}\n")
+    with pytest.raises(UsageError, match=r"plan\.jsonl is damaged; delete the folder, and audit anew"):
+        audited(folder, out)
+
+
+@pytest.mark.parametrize("lost", ["records", "a part", "the manifest", "a part is empty"])
+def test_what_a_finished_audit_lost_is_told(folder: Path, tmp_path: Path, lost: str) -> None:
+    out = tmp_path / "out"
+    audited(folder, out, unit_bytes=UNIT)
+    part = out / "records" / "part-000002.parquet"
+    if lost == "records":
+        shutil.rmtree(out / "records")
+    elif lost == "a part":
+        part.unlink()
+    elif lost == "a part is empty":
+        pq.write_table(arrow_schema().empty_table(), part)
+    else:
+        (out / "manifest.jsonl").unlink()
+    with pytest.raises(CaptureError, match="audit the folder again, into another one") as told:
+        audited(folder, out, unit_bytes=UNIT)
+    assert str(out) in str(told.value)
 
 
 def test_a_part_that_was_cut_is_done_again(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
@@ -293,6 +412,24 @@ def test_folders_of_others_and_what_is_no_folder_are_left_alone(folder: Path, tm
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "theirs", "thesis.txt"]
 
 
+def test_an_executor_is_asked_for_nothing_before_it_is_entered(folder: Path, tmp_path: Path) -> None:
+    """One of a cluster would join it, and never leave."""
+
+    class Entered(Shuffled):
+        inside = False
+
+        def __enter__(self) -> Any:
+            self.inside = True
+            return self
+
+        @property
+        def workers(self) -> int:
+            assert self.inside
+            return 1
+
+    audited(folder, tmp_path / "out", unit_bytes=UNIT, executor=Entered(), max_memory="8GiB")
+
+
 def test_two_at_once_are_refused(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -348,7 +485,7 @@ except OSError:
     assert found.stdout == "told\n"
     journal = Journal(path)
     assert journal.numbers == {3, 5}
-    assert list(journal.payloads()) == [b"a" * 1000, b"c" * 100]
+    assert list(journal.payloads()) == [(3, b"a" * 1000), (5, b"c" * 100)]
 
 
 def test_files_that_changed_vanished_or_grew_are_told(tmp_path: Path) -> None:

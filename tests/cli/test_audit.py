@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +20,9 @@ from safetensors.torch import save_file
 from typer.testing import Result
 
 from tests.audit.making import content, dump
+from workbench.audit.asked import Asked, located
+from workbench.audit.journal import Journal
+from workbench.audit.plan import dumped, make_plan
 
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
@@ -148,6 +154,31 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_made(
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_output_is_told_with_its_cure_by_exit_code_2(cli: Cli, healthy: Path, tmp_path: Path) -> None:
+    """What a finished audit lost; and what an unfinished one holds that no worker made."""
+    out, unfinished = tmp_path / "out", tmp_path / "unfinished"
+    assert cli("audit", healthy, "-o", out, *HERE).exit_code == 0
+    shutil.copytree(out, unfinished)
+    (out / "records" / "part-000000.parquet").unlink()
+    lost = cli("audit", healthy, "-o", out, *HERE)
+    assert (lost.exit_code, lost.stdout) == (2, "")
+    assert re.fullmatch(r"workbench: .*out: its .* and its records of 0; audit the folder again, .*\n", lost.stderr)
+
+    about = json.loads((unfinished / "audit.json").read_text())
+    del about["found"]
+    (unfinished / "audit.json").write_text(json.dumps({**about, "finished": False}))
+    (unfinished / "records" / "part-000000.parquet").unlink()
+    (unfinished / "unfinished").mkdir()
+    plan = make_plan(Asked(*located(healthy)))
+    (unfinished / "unfinished" / "plan.jsonl").write_text(dumped(plan))
+    Journal(unfinished / "unfinished" / "part-000000.frames").add(0, b"no lines")
+    forged = cli("audit", healthy, "-o", unfinished, *HERE)
+    assert (forged.exit_code, forged.stdout) == (2, "")
+    assert forged.stderr.count("\n") == 1
+    assert "part-000000.frames: damaged since it was written, and removed; the same command" in forged.stderr
+    assert cli("audit", healthy, "-o", unfinished, *HERE).exit_code == 0
 
 
 def test_too_little_memory_is_told_with_how_much_is_needed(cli: Cli, healthy: Path, tmp_path: Path) -> None:

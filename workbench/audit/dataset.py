@@ -22,7 +22,7 @@ from workbench.audit.work import CENSUS, RECORDED
 from workbench.capture.strictjson import short, strict_json
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError
-from workbench.runs.members import Members
+from workbench.runs.members import Members, content_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,6 @@ BATCH = 1 << 17  # lines held at once
 MOST_LINES = 4096  # of one row
 MOST_ROW = 1 << 40
 _LONGEST_LINE = 1 << 20  # bytes of the manifest's
-_MOST_ABOUT = 16 << 20  # bytes
 NAMES = tuple(column.name for column in COLUMNS)
 _TEXTS = frozenset(column.name for column in COLUMNS if column.type == "string")
 CURE = "audit the folder again, into another one"
@@ -145,14 +144,8 @@ class Dataset:
 
     def _about(self) -> dict[str, Any]:
         file = shown(self.path / AUDIT)
-        reader = Members(file, "audit")
-        try:
-            if (self.path / AUDIT).stat().st_size > _MOST_ABOUT:
-                raise CaptureError(f"it is larger than {_MOST_ABOUT} bytes; {CURE}", file=file)
-            content = (self.path / AUDIT).read_bytes()
-        except OSError as error:
-            raise CaptureError(f"cannot be read: {error.strerror}", file=file) from None
-        said = reader.members(strict_json(content, "the audit", file), "the audit")
+        reader = Members(file, "audit", CURE)
+        said = reader.members(strict_json(content_of(self.path / AUDIT, file), "the audit", file, CURE), "the audit")
         if said.get("format") != FORMAT:
             raise CaptureError(
                 f"this is no audit: its format is {short(said.get('format'))}, not {FORMAT!r}", file=file
@@ -204,6 +197,20 @@ class Dataset:
         told = sum(line.rows or 0 for line in self.manifest())
         if told != count:
             raise CaptureError(f"its manifest tells of {told} rows and its records of {count}; {CURE}", file=self.name)
+
+    def check_lines(self, count: int) -> None:
+        """Whether the records hold so many lines, from what each file says of itself.
+
+        Raises:
+            CaptureError: they do not, or one cannot be read.
+        """
+        held = 0
+        for record in range(len(self.records)):
+            file = self._open(record)
+            held += file.metadata.num_rows
+            file.close()
+        if held != count:
+            raise CaptureError(f"its {AUDIT} tells of {count} lines and its records of {held}; {CURE}", file=self.name)
 
     def lines(self, columns: Sequence[str]) -> Iterator[Lines]:
         """All lines in the order of the record files, batch by batch, no row in two of them.
@@ -334,8 +341,8 @@ def is_kept(folder: Path, file: Path) -> bool:
 
 
 def _file_line(line: bytes, where: str, name: str) -> FileLine:
-    reader = Members(name, "manifest")
-    said = reader.members(strict_json(line, where, name), where)
+    reader = Members(name, "manifest", CURE)
+    said = reader.members(strict_json(line, where, name, CURE), where)
     reader.names(said, ["file", "size", "digest", "rows", "state", "error"], where, more=["failed", "found"])
 
     def text(member: str) -> str | None:

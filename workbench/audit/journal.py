@@ -107,13 +107,13 @@ class Journal:
         self._spans[number] = (self._end + len(data) - len(payload), len(payload))
         self._end += len(data)
 
-    def payloads(self) -> Iterator[bytes]:
-        """What the units hold, by ascending number."""
+    def payloads(self) -> Iterator[tuple[int, bytes]]:
+        """Each unit's number and what it holds, by ascending number."""
         with self._path.open("rb") as file:
             for number in sorted(self._spans):
                 begin, length = self._spans[number]
                 file.seek(begin)
-                yield file.read(length)
+                yield number, file.read(length)
 
     def remove(self) -> None:
         """Delete the file."""

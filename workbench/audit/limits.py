@@ -10,8 +10,8 @@ WORKER = 512 * MIB  # of a worker before its row; 450 MiB were measured
 PER_SCORE = 224  # bytes a score of the longest row: where all scores are equal, or rise along the row
 
 
-def workers_within(max_memory: int, longest: int, wanted: int, alone: bool) -> int:
-    """How many of the wanted workers may start.
+def workers_within(max_memory: int, longest: int, alone: bool) -> int:
+    """How many workers may start at most.
 
     Args:
         max_memory: bytes. longest: scores of the longest row. alone: whether the worker is this process itself.
@@ -27,4 +27,4 @@ def workers_within(max_memory: int, longest: int, wanted: int, alone: bool) -> i
         raise UsageError(
             f"max_memory is {max_memory // MIB} MiB; one worker and rows of {longest} scores need {needed} MiB"
         )
-    return min(wanted, count)
+    return count

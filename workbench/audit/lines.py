@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from workbench.audit.schema import COLUMNS, arrow_schema
@@ -82,8 +83,38 @@ def _schemas() -> tuple[pa.Schema, pa.Schema]:
 
 def joined(payload: bytes) -> pa.Table:
     """The records of a piece that ``Lines.dumped`` made."""
+    return _joined(*_read(payload))
+
+
+def check_piece(payload: bytes, file: str, rows: range) -> None:
+    """Whether a piece that nobody vouches for holds lines of these rows of a file, each of them and no other.
+
+    Raises:
+        ValueError: it does not, or is none.
+    """
+    try:
+        parts = _read(payload)
+        for part in parts:
+            part.validate(full=True)  # else a buffer may be read past its end
+        table = _joined(*parts)
+    except MemoryError:
+        raise
+    except Exception as error:  # what a damaged piece makes of pyarrow is of many kinds
+        raise ValueError(f"no lines of a unit: {error}") from None
+    names, numbers = table.column("file"), table.column("row")
+    if names.null_count or numbers.null_count or names.unique().to_pylist() != [file]:
+        raise ValueError("lines of another file")
+    told = numbers.to_numpy()
+    if told[np.append(True, np.diff(told) != 0)].tolist() != list(rows):
+        raise ValueError("lines of other rows")
+
+
+def _read(payload: bytes) -> list[pa.Table]:
     source = pa.BufferReader(payload)
-    rows, lines = (pa.ipc.open_stream(source).read_all() for _ in range(2))
+    return [pa.ipc.open_stream(source).read_all() for _ in range(2)]
+
+
+def _joined(rows: pa.Table, lines: pa.Table) -> pa.Table:
     at = lines.column(_AT)
     columns = [rows.column(name).take(at) for name in ROW_COLUMNS] + [lines.column(name) for name in LINE_COLUMNS]
     return pa.table(columns, schema=arrow_schema())

@@ -7,7 +7,8 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import torch
 
@@ -182,7 +183,7 @@ def _file(name: str, asked: Asked, lines: int, whole: bool = False) -> File:
                 tuple(_spans(cells * size, asked.unit_bytes, max(1, UNIT_LINES // (lines + 1)))),
             )
     except CaptureError as error:
-        return File(name, _size(path), error=error.reason)
+        return File(name, _size(path), error=error.within)
     except UsageError as error:  # what is asked for does not go with this file; it may with others
         return File(name, _size(path), error=f"{_ASKED}{error}")
 
@@ -232,14 +233,36 @@ def loaded(text: str) -> AuditPlan:
     """The plan out of its lines.
 
     Raises:
-        ValueError, TypeError, KeyError: it is none, or not whole.
+        ValueError: it is none, or not whole.
     """
-    files = []
     *lines, digest = text.splitlines(keepends=True) or [""]
     if digest != f"{_digest(''.join(lines))}\n":
         raise ValueError("the plan is damaged")
-    for line in lines:
-        content = json.loads(line)
-        content["spans"] = tuple((int(first), int(count), int(size)) for first, count, size in content["spans"])
-        files.append(File(**content))
-    return AuditPlan(tuple(files))
+    try:
+        return AuditPlan(tuple(_of_line(json.loads(line)) for line in lines))
+    except (TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"the plan is damaged: {error}") from None
+
+
+def _of_line(content: Any) -> File:
+    """A file of a plan that nobody vouches for.
+
+    Raises:
+        ValueError, TypeError, KeyError: no plan has such a one.
+    """
+    spans = tuple((first, count, size) for first, count, size in content.pop("spans"))
+    file = File(**content, spans=spans)
+    texts, counts = (file.file, file.stamp, file.error), (file.size or 0, file.rows, file.longest, file.lines)
+    if not all(type(one) is str for one in texts) or not all(type(one) is int and one >= 0 for one in counts):
+        raise ValueError(f"no file of a plan: {content}")
+    place = PurePath(file.file)
+    if not file.file or place.is_absolute() or ".." in place.parts or (file.error and spans):
+        raise ValueError(f"no file of a plan: {content}")
+    at = 0
+    for first, count, size in spans:
+        if not all(type(one) is int for one in (first, count, size)) or first != at or count < 1 or size < 0:
+            raise ValueError(f"no spans of a plan: {spans}")
+        at += count
+    if at != file.rows:
+        raise ValueError(f"spans of {at} rows, and {file.rows} rows")
+    return file

@@ -50,8 +50,8 @@ def run_audit(
             if not store.finished:
                 plan = store.plan or _planned(store, request, progress)
                 if memory is not None:
-                    fitting = workers_within(memory, plan.longest, how.workers, how.name == SERIAL)
-                    how = _made(executor, fitting, address, gpus)
+                    most = workers_within(memory, plan.longest, how.name == SERIAL)
+                    how = _made(executor, workers, address, gpus, most)
                 with how:
                     _work(store, plan, AuditTask(request, "cuda" if gpus else "cpu"), how, progress)
                 store.finish()
@@ -79,7 +79,9 @@ def checked(asked: Asked) -> Asked:
     return asked
 
 
-def _made(executor: str | Executor, workers: int | None, address: str | None, gpus: bool) -> Executor:
+def _made(
+    executor: str | Executor, workers: int | None, address: str | None, gpus: bool, most: int | None = None
+) -> Executor:
     if not isinstance(executor, str):
         return executor
     if executor == SERIAL and gpus:
@@ -88,7 +90,7 @@ def _made(executor: str | Executor, workers: int | None, address: str | None, gp
         if not torch.cuda.is_available():
             raise UsageError("GPUs were asked for, and torch finds no CUDA device")
         gpus = False  # this process sees them all, and uses the first
-    return make_executor(executor, workers, address, gpus)
+    return make_executor(executor, workers, address, gpus, most=most)
 
 
 def _planned(store: Store, asked: Asked, progress: Told) -> AuditPlan:
@@ -127,6 +129,7 @@ def _given_up(job: Job, reason: str) -> Done:
 
 
 def _audited(store: Store, asked: Asked) -> Audited:
-    found = read_audit(store.folder)["found"]
-    known = {line.file for line in Dataset(store.folder).manifest()}
+    found, dataset = read_audit(store.folder)["found"], Dataset(store.folder)
+    known = {line.file for line in dataset.manifest()}
+    dataset.check_lines(found["lines"])  # what was lost since is not passed over
     return Audited(out=store.name, resumed=store.resumed, appeared=appeared(known, asked), **found)

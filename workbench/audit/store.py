@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from workbench.audit.asked import Asked
 from workbench.audit.counting import NEEDED, Tally, count
 from workbench.audit.journal import Journal
-from workbench.audit.lines import joined
+from workbench.audit.lines import check_piece, joined
 from workbench.audit.plan import AuditPlan, Job, dumped, loaded
 from workbench.audit.regular import irregular
 from workbench.audit.schema import arrow_schema
@@ -40,6 +40,7 @@ from workbench.audit.work import Done
 from workbench.capture.strictjson import strict_json
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError, UsageError
+from workbench.runs.members import content_of
 from workbench.words import few
 
 FORMAT = "workbench audit 1"
@@ -161,10 +162,11 @@ class Store:
         path = self._work / PLAN
         try:
             return loaded(path.read_text(encoding="ascii"))
-        except (ValueError, TypeError, KeyError):
-            raise UsageError(
-                f"{self.name}: {UNFINISHED}/{PLAN} is damaged; delete the folder, and audit anew"
-            ) from None
+        except ValueError:
+            raise self._damaged(f"{UNFINISHED}/{PLAN} is damaged") from None
+
+    def _damaged(self, what: str) -> UsageError:
+        return UsageError(f"{self.name}: {what}; delete the folder, and audit anew")
 
     def set_plan(self, plan: AuditPlan) -> None:
         """Keep a plan, which holds from now on; what was done of another one, which was lost, is not of it."""
@@ -186,9 +188,29 @@ class Store:
                 self._written.add(at)
                 self._frames(at).unlink(missing_ok=True)
             elif self._frames(at).exists():
-                self._journals[at] = Journal(self._frames(at))
+                self._journals[at] = self._journal(at)
         for at in list(self._journals):
             self._write_if_done(at)
+
+    def _journal(self, at: int) -> Journal:
+        """The units of a part that are done; a file that holds anything else is removed, which is told."""
+        assert self.plan is not None
+        path = self._frames(at)
+        journal = Journal(path)
+        jobs = {job.number: job.unit for job in self.plan.jobs() if job.number in self._parts[at]}
+        try:
+            for number, payload in journal.payloads():
+                unit = jobs.get(number)
+                if unit is None:
+                    raise ValueError("a unit of another part")
+                check_piece(payload, shown(unit.file), range(unit.first, unit.first + unit.count))
+        except ValueError:
+            journal.remove()
+            raise self._removed(path) from None
+        return journal
+
+    def _removed(self, path: Path) -> UsageError:
+        return UsageError(f"{shown(path)}: damaged since it was written, and removed; the same command makes it anew")
 
     def discard(self) -> None:
         """Take back what was begun and came to nothing; the folder too, if it was made for it."""
@@ -249,7 +271,7 @@ class Store:
         journal = self._journals[at]
         if len(journal.numbers) < len(self._parts[at]):
             return
-        self._write_part(at, pa.concat_tables([joined(payload) for payload in journal.payloads()]))
+        self._write_part(at, pa.concat_tables([joined(payload) for _, payload in journal.payloads()]))
         self._written.add(at)
         del self._journals[at]
         journal.remove()
@@ -313,6 +335,10 @@ class Store:
                 tally.add(ahead.tally)
                 digest.update(ahead.digests.encode())
                 ahead = next(counted, None)
+            if tally.rows != file.rows:
+                raise self._damaged(
+                    f"its records tell of {tally.rows} rows of {shown(file.file)}, its plan of {file.rows}"
+                )
             state = FAILED if file.error or tally.failed == tally.rows else PARTLY if tally.failed else DONE
             line = {
                 "file": shown(file.file),
@@ -325,6 +351,8 @@ class Store:
                 "error": tally.error,
             }
             yield line, tally
+        if ahead is not None:
+            raise self._damaged(f"its records tell of {shown(ahead.file)}, its plan not in that place")
 
     def _tables(self) -> Iterator[pa.Table]:
         for at in range(len(self._parts)):
@@ -335,9 +363,7 @@ class Store:
                 if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the content's
                     raise
                 part.unlink()
-                raise UsageError(
-                    f"{shown(part)}: damaged since it was written, and removed; the same command makes it anew"
-                ) from None
+                raise self._removed(part) from None
             yield table
 
     def _write_audit(self, *, finished: bool, **found: int) -> None:
@@ -365,11 +391,13 @@ def read_audit(folder: Path) -> dict[str, Any]:
     path = folder / AUDIT
     content: object
     try:
-        content = strict_json(path.read_bytes(), "the audit", shown(path))
-    except FileNotFoundError:
-        raise UsageError(f"{shown(folder)}: holds no {AUDIT}, so that it is no audit's folder") from None
-    except OSError as error:
-        raise UsageError(f"{shown(path)}: cannot be read: {error.strerror}") from None
+        if not path.exists():
+            raise UsageError(f"{shown(folder)}: holds no {AUDIT}, so that it is no audit's folder")
+        held = content_of(path, shown(path))
+    except CaptureError as error:
+        raise UsageError(str(error)) from None
+    try:
+        content = strict_json(held, "the audit", shown(path))
     except CaptureError:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -39,7 +39,7 @@ def progress_of(work: Path, records: Path) -> Unfinished:
         return Unfinished()
     except OSError as error:
         raise CaptureError(f"cannot be read: {error.strerror}", file=shown(work / PLAN)) from None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except ValueError:
         raise CaptureError(
             "it is damaged; delete the audit's folder, and audit anew", file=shown(work / PLAN)
         ) from None

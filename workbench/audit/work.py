@@ -199,7 +199,7 @@ def in_words(error: Exception) -> str:
 
 def _said(error: Exception) -> str:
     if isinstance(error, CaptureError):
-        return error.reason if error.tensor is None else f"tensor {error.tensor!r}: {error.reason}"
+        return error.within
     if isinstance(error, WorkbenchError):
         return str(error)
     if isinstance(error, MemoryError):

@@ -24,11 +24,12 @@ _NEXT = re.compile(_SPACE + rb"([,}])")
 _END = re.compile(_SPACE + rb"\Z")
 
 
-def strict_json(text: bytes | bytearray | str, what: str, file: str) -> Any:
+def strict_json(text: bytes | bytearray | str, what: str, file: str, cure: str = "write the file again") -> Any:
     """Parse JSON with no duplicate names, no NaN, no infinity and no text that cannot be printed (lone surrogates).
 
     Raises:
-        CaptureError: it is none, or of more than ``MAX_ENTRIES`` parts; ``what`` names it in the message.
+        CaptureError: it is none, or of more than ``MAX_ENTRIES`` parts; ``what`` names it in the message, and ``cure``
+            says what to do.
     """
     if isinstance(text, str):
         parts = text.count("{") + text.count("[") + text.count(",")
@@ -42,7 +43,7 @@ def strict_json(text: bytes | bytearray | str, what: str, file: str) -> Any:
         surrogates = "\\ud" in text or "\\uD" in text
         return json.loads(text, object_pairs_hook=_printable if surrogates else _unique, parse_constant=_constant)
     except (ValueError, RecursionError) as error:
-        raise CaptureError(f"{what} is {reason(error)}; write the file again", file=file) from None
+        raise CaptureError(f"{what} is {reason(error)}; {cure}", file=file) from None
 
 
 def too_many(what: str, file: str) -> CaptureError:

@@ -36,15 +36,17 @@ class Members:
     """Takes values of a document, each of the one type that it must have.
 
     Args:
-        file: whose document it is, for messages. what: the document, as in ``matrix``.
+        file: whose document it is, for messages. what: the document, as in ``matrix``. cure: what is to be done about
+            one that is not as it must be; made again it is by default.
     """
 
-    def __init__(self, file: str, what: str) -> None:
+    def __init__(self, file: str, what: str, cure: str = "") -> None:
         self._file, self._what = file, what
+        self._cure = cure or f"make the {what} again"
 
     def bad(self, what: str) -> CaptureError:
         """The error for something that is not as it must be."""
-        return CaptureError(f"{what}; make the {self._what} again", file=self._file)
+        return CaptureError(f"{what}; {self._cure}", file=self._file)
 
     def names(self, given: dict[str, Any], names: Sequence[str], where: str, more: Sequence[str] = ()) -> None:
         """These members, perhaps some of ``more``, and no others."""

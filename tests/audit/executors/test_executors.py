@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +33,7 @@ from workbench.audit.executors import front
 from workbench.audit.executors.base import Lost, TaskError
 from workbench.audit.executors.front import make_executor, usable_cores
 from workbench.audit.executors.processes import Processes
+from workbench.audit.executors.ray import OnRay
 from workbench.audit.unit import Unit
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 
@@ -295,3 +297,15 @@ def test_usable_cores_are_within_the_quota(tmp_path: Path, monkeypatch: pytest.M
 def test_a_unit_in_words() -> None:
     assert str(Unit("a/b.safetensors", 4, 3, 12)) == "a/b.safetensors, rows 4 to 6"
     assert str(Unit("b.safetensors", 0, 1, 4)) == "b.safetensors, row 0"
+
+
+def test_no_more_workers_than_memory_has_room_for() -> None:
+    """However many are asked for, or a cluster has; and nobody asks the cluster before it is joined."""
+    assert [make_executor("processes", asked, most=2).workers for asked in (1, 2, 5)] == [1, 2, 2]
+    assert make_executor("processes", most=1).workers == 1
+    assert make_executor("ray", 5, most=2).workers == 2
+    assert make_executor("ray", 5, "auto", most=2).workers == 2
+    joined = make_executor("ray", None, "auto", most=3)
+    assert isinstance(joined, OnRay)
+    joined._joined = SimpleNamespace(ray=SimpleNamespace(cluster_resources=lambda: {"CPU": 64.0}))
+    assert joined.workers == 3

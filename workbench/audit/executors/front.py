@@ -22,6 +22,7 @@ def make_executor(
     address: str | None = None,
     gpus: bool = False,
     timeout: float | None = None,
+    most: int | None = None,
 ) -> Executor:
     """An executor, which starts nothing before it is entered or run.
 
@@ -29,6 +30,7 @@ def make_executor(
         name: one of ``EXECUTORS``. workers: how many; ``None`` has one a core, or one a GPU with ``gpus``.
         address: of a Ray cluster, ``auto``, ``host:port`` or ``ray://host:port``; ``None`` starts a local Ray.
         gpus: each worker sees one GPU, in turn where there are fewer.
+        most: workers that there may be, however many are asked for or a cluster has.
         timeout: seconds for one unit, after which its worker is ended; ``None`` waits for ever.
 
     Raises:
@@ -52,13 +54,15 @@ def make_executor(
         return Serial()
     devices = _devices() if gpus and (name == "processes" or address is None) else ()
     local = workers or len(devices) or usable_cores()
+    if most is not None:
+        local, workers = min(local, most), None if workers is None else min(workers, most)
     if name == "processes":
         from workbench.audit.executors.processes import Processes
 
         return Processes(local, devices, timeout)
     from workbench.audit.executors.ray import OnRay
 
-    return OnRay(workers, local, address, gpus, timeout)
+    return OnRay(workers, local, address, gpus, timeout, most)
 
 
 def usable_cores() -> int:

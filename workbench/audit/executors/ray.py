@@ -32,14 +32,21 @@ class OnRay:
         workers: how many actors; ``None`` has one a core, or one a GPU, of a cluster that is joined, as it grows and
             shrinks. A local Ray has ``local``.
         address: as ``Connection``. gpus: whether each actor asks for a GPU.
-        timeout: seconds for one unit; ``None`` waits for ever.
+        timeout: seconds for one unit; ``None`` waits for ever. most: actors, however large a cluster is.
     """
 
     name = "ray"
 
     def __init__(
-        self, workers: int | None, local: int, address: str | None, gpus: bool = False, timeout: float | None = None
+        self,
+        workers: int | None,
+        local: int,
+        address: str | None,
+        gpus: bool = False,
+        timeout: float | None = None,
+        most: int | None = None,
     ) -> None:
+        self._most = most
         self._fixed = local if workers is None and address is None else workers
         self._address, self._gpus, self._timeout = address, gpus, timeout
         self._joined: Connection | None = None
@@ -56,7 +63,8 @@ class OnRay:
         ray = self._connection().ray
         if not self._size or time.monotonic() - self._looked >= LOOK_S:
             total = ray.cluster_resources().get("GPU" if self._gpus else "CPU", 0)
-            self._looked, self._size = time.monotonic(), max(1, int(total))
+            whole = max(1, int(total))
+            self._looked, self._size = time.monotonic(), whole if self._most is None else min(whole, self._most)
         return self._size
 
     def run(self, task: Task[U, R], units: Iterable[U]) -> Iterator[tuple[U, R] | Lost[U]]:
