@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc as abc
 import inspect
+import math
 import numbers
 import os
 import types
@@ -179,3 +180,14 @@ def _has(value: object, name: str) -> bool:
     return inspect.getattr_static(value, name, missing) is not missing or (
         hasattr(type(value), "__getattr__") and hasattr(value, name)
     )
+
+
+def check_timeout(seconds: object) -> None:
+    """Whether something may take so many seconds; ``None`` is no bound of the caller's.
+
+    Raises:
+        UsageError: no such time.
+    """
+    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf
+    if seconds is not None and not fits:
+        raise UsageError(f"the timeout is {described(seconds)}; a positive number of seconds is needed")

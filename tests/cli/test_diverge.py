@@ -123,6 +123,27 @@ def test_several_runs_folders_and_ranks(cli: Cli, runs: Callable[..., str]) -> N
     assert ranks.stdout.startswith("rank 1 parts from rank 0 at step 2, layer 1, row 0")
 
 
+def test_points_of_one_name_are_told_apart(cli: Cli, runs: Callable[..., str]) -> None:
+    """A folder whose files have calls of the same step and layer, and calls of two ops in one layer."""
+    for folder, change in (("x", None), ("y", one_ulp)):
+        Path(folder).mkdir()
+        for name in ("one", "two"):
+            wb.write(f"{folder}/{name}.safetensors", [row if change is None else change(row) for row in make_run()])
+    shown = cli("diverge", "x", "y", "--points", 100).stdout
+    _, _, table = shown.partition("Where they part")
+    points = [tuple(line.split()[:4]) for line in table.split("\n\n")[0].splitlines() if line.lstrip()[:1].isdigit()]
+    assert len(points) == len(set(points)) == 24
+    assert "call of" in table
+    for folder, change in (("p", None), ("q", one_ulp)):
+        Path(folder).mkdir()
+        for op in ("vllm.persistent_topk", "vllm.cooperative_topk"):
+            rows = [row if change is None else change(row) for row in make_run()]
+            wb.write(f"{folder}/{op}.safetensors", [row.with_call(op=op) for row in rows])
+    mixed = cli("diverge", "p", "q", "--points", 100).stdout.partition("Where they part")[2]
+    assert mixed.count("vllm.cooperative_topk") + mixed.count("vllm.persistent_topk") >= 24
+    assert "call of" not in mixed
+
+
 def test_how_many_points_are_listed(cli: Cli, runs: Callable[..., str]) -> None:
     a = runs("a")
     wb.write("b.safetensors", [one_ulp(row) for row in make_run()])

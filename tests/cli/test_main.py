@@ -50,6 +50,31 @@ def test_help_of_a_command_teaches(cli: Cli, command: str) -> None:
     assert "Exit codes:" in result.stdout
 
 
+@pytest.mark.parametrize("command", ["inspect", "repeat", "run"])
+def test_a_glob_over_paths_goes_by_one_name(cli: Cli, captures: Path, command: str) -> None:
+    """``--path`` is taken where a command has no such option, and not shown."""
+    help_ = cli(command, "--help").stdout
+    assert "--paths" in help_
+    assert "--path " not in help_
+    file = captures / "broken.safetensors"
+    given = [cli(command, file, "--row", 0, *option) for option in (("--paths", "vllm.radix"), ("--path=vllm.radix",))]
+    assert given[0].stdout == given[1].stdout != ""
+    assert given[0].exit_code == given[1].exit_code
+    wrong = cli(command, file, "--path", "none.*")
+    assert wrong.exit_code == 2
+    assert "none.*" in wrong.stderr
+
+
+def test_a_file_is_replaced_under_either_name(cli: Cli, tmp_path: Path) -> None:
+    made = tmp_path / "x.safetensors"
+    make = ("make", made, "--path", "vllm.histogram_256")
+    assert cli(*make).exit_code == 0
+    assert "--force" in cli(*make).stderr
+    for name in ("--force", "--overwrite"):
+        assert cli(*make, name).exit_code == 0
+    assert "--overwrite" not in cli("make", "--help").stdout
+
+
 def test_no_command_shows_the_help_and_is_a_usage_error(cli: Cli) -> None:
     result = cli()
     assert result.exit_code == 2

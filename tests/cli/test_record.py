@@ -57,6 +57,14 @@ def test_json_alone_stands_on_stdout(tmp_path: Path) -> None:
     assert done.stderr == "out\n"
 
 
+def test_help_tells_its_own_exit_codes_and_options_of_the_program_stay_its_own(cli: Cli, tmp_path: Path) -> None:
+    said = " ".join(cli("record", "--help").stdout.split())
+    assert "the program's own" in said
+    assert "a loss, a risk or a divergence found" not in said
+    shown = run("--to", str(tmp_path), "--", sys.executable, "-c", "import sys; print(sys.argv[1:])", "--path")
+    assert shown.stdout == "['--path']\n"
+
+
 @pytest.mark.parametrize(
     ("program", "code"),
     [("raise SystemExit(7)", 7), ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -372,3 +373,17 @@ def test_what_ran_is_told_once_and_libraries_by_release() -> None:
     assert first == {"gpu": "a", "vllm==0.26.0": "_C.so abababababab"}
     assert merged(first, {"gpu": "a", "torch": "2"}, "vllm==0.33.0") == first | {"torch": "2"}
     assert merged(first, {"gpu": "b"}, "vllm==0.33.0")["gpu"] == "a and b"
+
+
+@pytest.mark.parametrize("timeout", [-1, 0, math.nan, math.inf])
+def test_a_timeout_that_is_none_is_refused_whether_heeded_or_not(timeout: float) -> None:
+    row = wb.Row(torch.randn(600), 600, call=wb.Call(k=8, op="vllm.persistent_topk", device="h200"))
+    for work in (
+        lambda: wb.matrix(row, "vllm==0.24.0..0.26.0", timeout=timeout),
+        lambda: wb.bisect_release(row, "vllm==0.24.0..0.26.0", timeout=timeout),
+        lambda: wb.run(row, paths="vllm.radix", timeout=timeout),
+        lambda: wb.run(row, engine=lambda scores, lengths, k: scores.topk(k).indices, timeout=timeout),
+        lambda: wb.bench(["torch.topk"], timeout=timeout),
+    ):
+        with pytest.raises(UsageError, match="a positive number of seconds is needed"):
+            work()

@@ -9,8 +9,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
+from workbench.cli.aliases import Command
 from workbench.cli.audit_compare import compare
 from workbench.cli.audit_report import print_tables, report, summary_of
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, NOTHING_JUDGED, complain, printable
@@ -195,7 +196,7 @@ class AuditCommands(TyperGroup):
         return super().parse_args(ctx, args if args and args[0] in COMMANDS else [audit.__name__, *args])
 
 
-class Unnamed(TyperCommand):
+class Unnamed(Command):
     """The command of a group that goes by the group's name, in messages too."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -208,5 +209,5 @@ def build(help_of: Callable[[Callable[..., int]], str]) -> typer.Typer:
     group = typer.Typer(cls=AuditCommands, help=help_of(audit), rich_markup_mode="rich", epilog=EXIT_CODES)
     group.command(audit.__name__, cls=Unnamed, help=help_of(audit), epilog=EXIT_CODES)(spread(audit))
     for name, command in COMMANDS.items():
-        group.command(name, help=help_of(command), epilog=EXIT_CODES)(command)
+        group.command(name, cls=Command, help=help_of(command), epilog=EXIT_CODES)(command)
     return group

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.cli.aliases import Command
 from workbench.cli.bench_compare import compare
 from workbench.cli.bench_tables import print_bench
 from workbench.cli.callables import opened_callables
@@ -234,5 +235,5 @@ def build(help_of: Callable[[Callable[..., int]], str]) -> typer.Typer:
     group = typer.Typer(rich_markup_mode="rich", epilog=EXIT_CODES)
     group.callback(invoke_without_command=True, help=help_of(bench))(bench)
     for name, command in COMMANDS.items():
-        group.command(name, help=help_of(command), epilog=EXIT_CODES)(command)
+        group.command(name, cls=Command, help=help_of(command), epilog=EXIT_CODES)(command)
     return group

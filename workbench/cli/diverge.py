@@ -28,6 +28,7 @@ NOTHING_COMPARED = (
 Runs = Annotated[
     list[str], typer.Argument(metavar="RUN", help="Runs of one prompt: each a capture, a dump or a folder of captures.")
 ]
+_TITLES, _WORDS = {"call": "call of\nits name"}, ("request", "op")
 
 
 @spread
@@ -151,28 +152,26 @@ def _first(one: Comparison, state: str) -> str:
 
 
 def _print_points(one: Comparison, most: int) -> None:
+    from workbench.runs.divergence_words import names_of
+
     parting = [point for point in one.points if point.parts]
     if not parting or not most:
         return
     shown = parting[:most]
-    named = [
-        name
-        for name in ("request", "step", "layer", "rank")
-        if any(getattr(point, name) is not None for point in shown)
-    ]
+    named = names_of(shown)
     both = [(point.judged_a, point.judged_b) for point in shown]
     judged = any(side is not None for sides in both for side in sides)
     rows = []
-    for point, sides in zip(shown, both, strict=True):
+    for at, (point, sides) in enumerate(zip(shown, both, strict=True)):
         stored = [NONE if place is None else f"{place.row}" for place in (point.a, point.b)]
-        cells: list[object] = [getattr(point, name) for name in named]
+        cells: list[object] = [values[at] for values in named.values()]
         cells += [point.row, *stored, point.state + (f": {point.what}" if point.what else "")]
         if judged:
             cells += [None if side is None else _verdict(side.verdict, side.missing) for side in sides]
         rows.append(cells)
     table(
         [
-            *(Column(name, "word" if name == "request" else "number") for name in named),
+            *(Column(_TITLES.get(name, name), "word" if name in _WORDS else "number") for name in named),
             Column("row of\nthe call"),
             Column("row in\nits file, a"),
             Column("row in\nits file, b"),

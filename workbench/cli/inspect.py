@@ -102,7 +102,7 @@ def inspect(
     naming: Naming,
     given: Given,
     row: Rows = None,
-    path: Annotated[
+    paths: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Paths to judge; by default the reached one, else all.")
     ] = None,
     seed: Seed = 0,
@@ -122,7 +122,7 @@ def inspect(
 
     workbench inspect capture.safetensors
     workbench inspect capture.safetensors --row 3
-    workbench inspect capture.safetensors --row 0-7 --path 'vllm.*'
+    workbench inspect capture.safetensors --row 0-7 --paths 'vllm.*'
     workbench inspect capture.safetensors --row 3 --html row-3.html
     workbench inspect dump.safetensors --scores logits --lengths lens --k 2048
     """
@@ -141,7 +141,7 @@ def inspect(
         notes = given.notes(capture)
         one: Inspection | None = None
         seen: list[Seen] = []
-        for inspection in _inspections(capture, numbers, given, path, seed, arrival):
+        for inspection in _inspections(capture, numbers, given, paths, seed, arrival):
             seen.append(summarise(inspection))
             if len(numbers) == 1:
                 one = inspection
@@ -211,7 +211,7 @@ def _option(name: str) -> str:
 
 
 def _inspections(
-    capture: Capture, numbers: list[int], given: Given, path: str | None, seed: int, arrival: str
+    capture: Capture, numbers: list[int], given: Given, paths: str | None, seed: int, arrival: str
 ) -> Iterator[Inspection]:
     """One row after the other, so that only one is in memory."""
     from workbench.runs.inspect import inspect_row
@@ -220,7 +220,7 @@ def _inspections(
         for count, at in enumerate(numbers, 1):
             yield inspect_row(
                 given.apply(capture[at]),
-                paths=path,
+                paths=paths,
                 op=given.op,
                 release=given.release,
                 device=given.device,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from workbench.cli.aliases import Command
 from workbench.cli.app import app as app_command
 from workbench.cli.audit import build as build_audit
 from workbench.cli.bench import build as build_bench
@@ -24,6 +25,7 @@ from workbench.cli.info import info
 from workbench.cli.inspect import inspect
 from workbench.cli.make import make
 from workbench.cli.paths import paths
+from workbench.cli.record import EXIT_CODES as RECORD_EXIT_CODES
 from workbench.cli.record import record
 from workbench.cli.repeat import repeat
 from workbench.cli.route import route
@@ -119,7 +121,8 @@ _COMMANDS = (
 )
 for _command in _COMMANDS:
     _name = _command.__name__.rstrip("_").replace("_", "-")
-    app.command(_name, help=_help(_command), epilog=EXIT_CODES)(_command)
+    _epilog = RECORD_EXIT_CODES if _command is record else EXIT_CODES
+    app.command(_name, cls=Command, help=_help(_command), epilog=_epilog)(_command)
 app.add_typer(build_audit(_help), name="audit")
 app.add_typer(build_bench(_help), name="bench")
 app.add_typer(build_vendor(_help), name="vendor")

@@ -19,6 +19,10 @@ from workbench.cli.tables import counted
 from workbench.errors import UsageError
 
 STDERR = 2
+EXIT_CODES = (
+    "Exit codes: the program's own · 128 and the number of the signal that ended it · "
+    "2 bad usage, and the program was not run"
+)
 
 
 def record(

@@ -41,7 +41,7 @@ def repeat(
     given: Given,
     row: Rows = None,
     repeats: Annotated[int, typer.Option(**integer(2, MOST_REPEATS), help="Calls of each path.")] = 50,
-    path: Annotated[
+    paths: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Paths to call; by default the reached one, else all.")
     ] = None,
     variants: Annotated[str, typer.Option(metavar="GLOB", help="A glob over variants.")] = "stock",
@@ -59,7 +59,7 @@ def repeat(
     ties and order that vary lose nothing and give 0.
 
     workbench repeat capture.safetensors --row 3
-    workbench repeat capture.safetensors --row 3 --path sglang.fast_topk --repeats 200
+    workbench repeat capture.safetensors --row 3 --paths sglang.fast_topk --repeats 200
     workbench repeat capture.safetensors --row 0 --engine recorded
     """
     from workbench.runs.repeat import repeat as call_often
@@ -72,7 +72,7 @@ def repeat(
             found = call_often(
                 given.apply(capture[numbers[0]]),
                 repeats,
-                paths=path,
+                paths=paths,
                 variants=variants,
                 engine=engine,
                 among=capture,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.cli.aliases import Command
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, complain, printable
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
@@ -372,5 +373,5 @@ def build(help_of: Callable[[Callable[..., int]], str]) -> typer.Typer:
     group = typer.Typer(rich_markup_mode="rich", epilog=EXIT_CODES)
     group.callback(invoke_without_command=True, help=help_of(vendor))(vendor)
     for name, command in COMMANDS.items():
-        group.command(name, help=help_of(command), epilog=EXIT_CODES)(command)
+        group.command(name, cls=Command, help=help_of(command), epilog=EXIT_CODES)(command)
     return group

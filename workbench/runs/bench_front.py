@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from workbench.arguments import checked
+from workbench.arguments import check_timeout, checked
 from workbench.engines.callable import CallableEngine
 from workbench.engines.named import is_callable_name, named_engine
 from workbench.engines.timers import TOPK
@@ -89,6 +89,7 @@ def bench(
             raise UsageError(f"{made.name} is given twice; give each engine once")
         called[made.name] = made
         names.append(made.name)
+    check_timeout(timeout)
     planned = plan_bench(
         engines=names,
         ops=_texts(op),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workbench.analysis.divergence.inputs import describe, number
 from workbench.analysis.divergence.selections import Judged, SelectionDifference
 from workbench.analysis.divergence.states import STATES
@@ -67,6 +69,19 @@ def place(point: Point) -> str:
     if point.occurrence:
         names.append(f"call {point.occurrence + 1} of that name")
     return ", ".join([*names, f"row {point.row}"])
+
+
+def names_of(points: Sequence[Point]) -> dict[str, list[str | int | None]]:
+    """What tells listed points apart besides their rows, by name: what any of them has, the op where there are several,
+    and the number of the ``call`` among those of one name where any name stands for several."""
+    found: dict[str, list[str | int | None]] = {}
+    for name in ("request", "step", "layer", "rank", "op"):
+        values = [getattr(point, name) for point in points]
+        if len(set(values)) > 1 if name == "op" else set(values) - {None}:
+            found[name] = values
+    if any(point.occurrence for point in points):
+        found["call"] = [point.occurrence + 1 for point in points]
+    return found
 
 
 def token_place(token: TokenStep) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
+from workbench.arguments import check_timeout
 from workbench.capture import Capture
 from workbench.capture.row import Call, Row
 from workbench.capture.values import described
@@ -53,6 +54,7 @@ def run_engines(
     first = list(islice(each, 1))
     each = chain(first, each)
     called = release_called(first[0].call, op, release) if first else release
+    check_timeout(timeout)
     with _opened(engine, called, timeout) as engines:
         ways: list[OpEngine | RowEngine] = [
             partial(on_row, one, len(engines) == 1) if isinstance(one, str) else one for one in engines

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from workbench.analysis.repeatability import Fingerprint, fingerprint, kind_of
+from workbench.arguments import check_timeout
 from workbench.capture import Capture
 from workbench.capture.row import Row
 from workbench.engines.launch import OpEngine
@@ -280,8 +281,9 @@ def make_judge(
         The others: as for ``matrix``.
 
     Raises:
-        UsageError: an unknown arrival order.
+        UsageError: an unknown arrival order, or a timeout that is none.
     """
+    check_timeout(timeout)
     if arrival not in ORDERS:
         raise UsageError(f"unknown arrival order {arrival!r}; known orders: {listed(ORDERS)}")
     if engine == MODEL:

@@ -15,7 +15,7 @@ from workbench.figures import palette
 from workbench.figures.timeline import Timeline, token_mark
 from workbench.figures.words import count, plural, value
 from workbench.runs.divergence import Comparison
-from workbench.runs.divergence_words import place
+from workbench.runs.divergence_words import names_of, place
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.column_types import ColumnConfig
@@ -71,11 +71,10 @@ def show_points(one: Comparison, laid: Timeline, chosen: int | None, key: str, t
         return
     st.markdown(f"**Where they part** — {plural(len(parting), 'point')}, in the order of execution")
     points = [one.points[number] for number in numbers]
-    columns: dict[str, Any] = {}
-    for name in ("request", "step", "layer", "rank"):
-        values = [getattr(point, name) for point in points]
-        if any(known is not None for known in values):
-            columns[name] = values if name == "request" else pd.array(values, dtype="Int64")
+    columns: dict[str, Any] = {
+        name: values if name in ("request", "op") else pd.array(values, dtype="Int64")
+        for name, values in names_of(points).items()
+    }
     columns["row"] = [point.row for point in points]
     columns["state"] = [[point.state] for point in points]
     if any(point.what for point in points):
@@ -98,6 +97,7 @@ def show_points(one: Comparison, laid: Timeline, chosen: int | None, key: str, t
         selection_mode=["single-row", "single-cell"],
         column_config={
             **{name: number_(format="localized", width=56) for name in ("step", "layer", "rank")},
+            "call": number_("call of its name", format="localized", width=96),
             "row": number_("row of call", format="localized", width=80),
             "state": state_chips(110),
             "what": st.column_config.TextColumn("differs in", width=80),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 from contextlib import suppress
 from pathlib import Path
 
+from workbench.arguments import check_timeout
 from workbench.audit.executors.base import Executor
 from workbench.capture.values import described
 from workbench.errors import UsageError
@@ -40,8 +40,7 @@ def make_executor(
         raise UsageError(f"there is no executor {name!r}; there are {listed(EXECUTORS)}")
     if workers is not None and (not isinstance(workers, int) or isinstance(workers, bool) or workers < 1):
         raise UsageError(f"{described(workers)} workers were asked for; a whole number above 0 is needed")
-    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
-        raise UsageError(f"the timeout is {described(timeout)}; a positive number of seconds is needed")
+    check_timeout(timeout)
     if address is not None and name != "ray":
         raise UsageError(f"an address is for the executor ray, not for {name}")
     if name == "serial":

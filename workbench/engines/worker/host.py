@@ -23,10 +23,9 @@ from typing import IO
 
 import torch
 
-from workbench.capture.values import described
+from workbench.arguments import check_timeout
 from workbench.engines.worker.ending import ending
 from workbench.engines.worker.wire import Channel, ClosedError, Message, Parcel, pack
-from workbench.errors import UsageError
 
 CHILD = "workbench.engines.worker.child"
 START_S = 120.0  # importing torch from a cold disk
@@ -58,8 +57,7 @@ def patience(call_s: float, load_s: float = LOAD_S) -> dict[str, float]:
         UsageError: no such time.
     """
     for seconds in (call_s, load_s):
-        if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
-            raise UsageError(f"the timeout is {described(seconds)}; a positive number of seconds is needed")
+        check_timeout(seconds)
     return {"call": call_s, "load": max(load_s, call_s)}
 
 
