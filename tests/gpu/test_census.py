@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.library import Library
 
 import workbench as wb
 from tests.kernels.mapped import KINDS, made
@@ -159,15 +158,7 @@ def test_an_audit_there_says_what_it_says_here(tmp_path: Path) -> None:
 @pytest.fixture
 def lossy_op() -> Iterator[None]:
     """An op for the device that loses the best of rows above 1000."""
-    ops.register()
-    library = Library("_C", "IMPL")
-
-    def kernel(scores, lengths, output, workspace, k, max_seq_len):
-        best = scores.topk(k + 1).indices
-        spoiled = (scores > 1000).all(1, keepdim=True)
-        output.copy_(torch.where(spoiled, best[:, 1:], best[:, :k]))
-
-    library.impl("cooperative_topk", kernel, "CUDA")
+    library = ops.register_lossy("cooperative_topk")
     yield
     library._destroy()
 

@@ -135,6 +135,23 @@ def register(*namespaces: str) -> None:
             _libraries.append(library)
 
 
+def register_lossy(name: str, device: str = "CUDA") -> Library:
+    """Implement an op of a batch for a device: exact, but that rows whose scores are all above 1000 lose their best.
+
+    Whoever keeps what is returned destroys it in the end.
+    """
+
+    def kernel(logits, lengths, output, workspace, k, max_seq_len):
+        best = logits.topk(k + 1).indices
+        spoiled = (logits > 1000).all(1, keepdim=True)
+        output.copy_(torch.where(spoiled, best[:, 1:], best[:, :k]))
+
+    register()
+    library = Library("_C", "IMPL")
+    library.impl(name, kernel, device)
+    return library
+
+
 def persistent(scores: torch.Tensor, lengths: list[int], k: int, op: str = "persistent_topk") -> torch.Tensor:
     """Call ``torch.ops._C.persistent_topk`` or its twin; its output."""
     output = torch.full((scores.shape[0], k), -7, dtype=torch.int32)
