@@ -54,3 +54,18 @@ def said(error: BaseException) -> str:
         return str(error)
     except Exception:
         return ""
+
+
+def probability(value: float | None, *, possible: bool = False) -> str:
+    """A probability in four decimals, smaller ones as in ``3e-7``; 0 and 1 stand only where they are exact.
+
+    Args:
+        possible: whether a 0 is only too small for a float64, as that of a row at risk, where some order loses nothing.
+    """
+    if value is None:
+        return "–"
+    if value in (0, 1):
+        return "<1e-300" if not value and possible else f"{value:.0f}"
+    if value < 1e-4:
+        return f"{value:.0e}".replace("e-0", "e-")
+    return f"{value:.4f}" if value < 0.9999 else ">0.9999"

@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from tests.cli.conftest import strict
+from workbench import words
 from workbench.cli.jsonout import dumps
 from workbench.cli.layout import Column, wrap
 from workbench.cli.options import parse_rows
 from workbench.cli.order import order_unreliable, order_warning
-from workbench.cli.tables import facts, number, print_refusals, progress, ranges, say, score, table
+from workbench.cli.tables import facts, number, print_refusals, probability, progress, ranges, say, score, table
 from workbench.errors import UsageError
+from workbench.figures import words as figure_words
 from workbench.paths.spec import Buffer, Evidence
 
 
@@ -51,6 +53,17 @@ def test_numbers_keep_their_digits() -> None:
     ]
     one, next_one = torch.tensor([0x3F800000, 0x3F800001], dtype=torch.int32).view(torch.float32).tolist()
     assert score(one) != score(next_one)
+
+
+def test_a_probability_reads_alike_everywhere() -> None:
+    """On the command line, in sentences and in the app, where the minus sign is one; 1 is said of certainty alone."""
+    told = {0.0: "0", 1.0: "1", 0.5: "0.5000", 0.99999: ">0.9999", 0.00012: "0.0001", 3.21e-7: "3e-7", 1e-237: "1e-237"}
+    for value, text in told.items():
+        assert words.probability(value) == probability(value, "at risk" if value else None) == text
+        assert figure_words.probability(value) == text.replace("-", "\N{MINUS SIGN}")
+    assert words.probability(None) == "–"
+    assert probability(0.0, "at risk") == words.probability(0, possible=True) == "<1e-300"
+    assert probability(0.0, "certain") == "0"
 
 
 def test_ranges_are_short() -> None:

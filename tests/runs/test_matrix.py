@@ -281,7 +281,7 @@ def test_clean_calls_do_not_clear_a_row_that_often_passes() -> None:
     found = wb.matrix(row, fake.names, engine=fake, device="h200")
     assert states(found) == ["can lose", "clean"]
     told = cell_sentence(found.cells[0][0], 2048)
-    assert "a row with p_clean 0.875 passes 10 calls with probability 0.263" in told
+    assert "a row with p_clean 0.8750 passes 10 calls with probability 0.263" in told
     many = wb.matrix(row, fake.names, engine=fake, device="h200", repeats=50)
     assert states(many) == ["clean", "clean"]
     assert "what was seen contradicts the analysis" in cell_sentence(many.cells[0][0], 2048)

@@ -13,9 +13,10 @@ from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import Json, integer
 from workbench.cli.output import CURE, check_file
-from workbench.cli.tables import lines, number, progress, say, table
+from workbench.cli.tables import lines, progress, say, table
 from workbench.errors import UsageError
 from workbench.targets import put_in_place
+from workbench.words import probability
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,4 +154,4 @@ def print_tables(tables: Iterable[Table]) -> None:
 
 
 def _cell(cell: Cell) -> Cell:
-    return number(cell) if isinstance(cell, float) else cell
+    return probability(cell, possible=True) if isinstance(cell, float) else cell

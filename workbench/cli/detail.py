@@ -143,7 +143,7 @@ def _print_census(inspection: Inspection) -> None:
             _dropped(risk),
             risk.need,
             risk.level or UNKNOWN,
-            probability(risk.p_clean, risk.level, 3),
+            probability(risk.p_clean, risk.level),
             number(risk.expected_missing),
             NONE if risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
         )

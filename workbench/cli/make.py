@@ -14,7 +14,7 @@ from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import INT32, Json, RowsSeed, integer, one_thread
-from workbench.cli.tables import counted, number, say, table
+from workbench.cli.tables import counted, number, probability, say, table
 from workbench.errors import UsageError
 from workbench.targets import check_target
 
@@ -231,7 +231,7 @@ def _print(file: str, made: list[Row], source: str, risks: list[Risk]) -> None:
                 one.above,
                 one.need,
                 one.level,
-                number(one.p_clean),
+                probability(one.p_clean, one.level),
                 number(one.expected_missing),
             )
             for at, one in enumerate(risks[:SHOWN])

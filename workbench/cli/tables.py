@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
+from workbench import words
 from workbench.cli.exits import printable
 from workbench.cli.layout import Column, Fitted, fit, wrap
 
@@ -134,9 +135,9 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def probability(value: float | None, level: str | None, digits: int = 4) -> str:
+def probability(value: float | None, level: str | None) -> str:
     """A p_clean; of a row at risk a 0 is a chance that some order has, and only too small for a float64."""
-    return "<1e-300" if value == 0 and level == "at risk" else number(value, digits)
+    return words.probability(value, possible=level == "at risk")
 
 
 def score(value: float) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from workbench import words
+
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -45,16 +47,8 @@ def signed(number: float, digits: int) -> str:
 
 
 def probability(number: float | None, *, possible: bool = False) -> str:
-    """A probability; the ends are named only where they are exact. ``possible``: a 0 is too small for a float64."""
-    if number is None:
-        return "–"
-    if number == 0 and possible:
-        return f"<1e{MINUS}300"
-    if number in (0.0, 1.0):
-        return f"{number:.0f}"
-    if number < 1e-4:
-        return f"{number:.0e}".replace("e-0", "e-").replace("-", MINUS)
-    return f"{number:.4f}" if number < 0.9999 else ">0.9999"
+    """A probability as everywhere, its minus sign a minus. ``possible``: a 0 is too small for a float64."""
+    return words.probability(number, possible=possible).replace("-", MINUS)
 
 
 def wrapped(text: str, width: int = 70, lines: int = 4) -> list[str]:

@@ -6,6 +6,7 @@ from workbench.analysis.standing import SURE
 from workbench.runs.bisect import Bisection, p_losing
 from workbench.runs.matrix import Cell
 from workbench.runs.matrix_words import cells_sentence, span_text
+from workbench.words import probability
 
 
 def bisect_sentence(found: Bisection) -> str:
@@ -82,10 +83,11 @@ def _observed(found: Bisection, cell: Cell) -> str:
     if found.last_losing is not None:
         before = found.cells[found.last_losing]
         seen = f"{before.lost_calls} of {before.calls} calls lost"
-        how = seen if before.p_pass is None else f"p_clean {p_losing(before):.3g}"
+        how = seen if before.p_pass is None else f"p_clean {probability(p_losing(before))}"
         text = f"If {found.first_clean} still lost as {_version(found.last_losing)} does ({how}), "
     else:
-        text = f"The analysis holds the row for {cell.risk} in {found.first_clean} (p_clean {p_losing(cell):.3g}): "
+        held = f"{cell.risk} in {found.first_clean} (p_clean {probability(p_losing(cell))})"
+        text = f"The analysis holds the row for {held}: "
     text += f"{calls} without a loss would come with probability {found.chance:.2g}"
     if found.chance > SURE:
         return f"{text}: these calls do not show that it is clean; make more of them."

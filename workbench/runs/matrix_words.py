@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench.analysis.standing import LOSING, SURE, Span, State, chance, spans
 from workbench.runs.matrix import MODEL, Cell, Matrix
-from workbench.words import few, listed
+from workbench.words import few, listed, probability
 
 MOST_SPANS = 4  # told one after another; beyond that releases are listed by what the row does in them
 _LIST = 6  # releases of a list
@@ -83,7 +83,7 @@ def chance_words(cell: Cell) -> str:
     if cell.p_pass is None:
         why = "" if cell.p_clean is None else ": in the threshold bin scores follow their position"
         return f"how likely such calls lose nothing is not known{why}"
-    told = f"a row with p_clean {_number(cell.p_pass)} passes {_count(cell.calls, 'call')} with probability "
+    told = f"a row with p_clean {probability(cell.p_pass)} passes {_count(cell.calls, 'call')} with probability "
     told += _number(passes)
     return told if passes > SURE else f"{told}: what was seen contradicts the analysis"
 
