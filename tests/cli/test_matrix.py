@@ -37,7 +37,7 @@ def test_one_row_stands_with_its_numbers_release_by_release(cli: Cli, captures: 
     rows = [line.split() for line in result.stdout.splitlines() if line.startswith("vllm==")]
     assert [row[0] for row in rows] == [f"vllm=={version}" for version in wb_versions()]
     assert rows[0][1:6] == ["vllm.histogram_256", "lossy", "10", "of", "10"]
-    assert rows[-1][2:] == ["–", "–", "–", "–", "safe", "1"]
+    assert rows[-1][1:] == ["vllm.histogram_256", "(v0.33.0)", "–", "–", "–", "–", "safe", "1"]
     assert width(result) <= 100
 
 

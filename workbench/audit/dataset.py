@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.audit.about import AUDIT, FORMAT
 from workbench.audit.regular import irregular
 from workbench.audit.schema import COLUMNS, arrow_schema
-from workbench.audit.store import AUDIT, FORMAT, LOCK, MANIFEST, RECORDS, UNFINISHED
+from workbench.audit.store import LOCK, MANIFEST, RECORDS, UNFINISHED
 from workbench.audit.unfinished import Unfinished, progress_of
 from workbench.audit.work import CENSUS, RECORDED
 from workbench.capture.strictjson import short, strict_json

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.audit.about import read_audit
 from workbench.audit.asked import Asked, located
 from workbench.audit.dataset import Dataset
 from workbench.audit.executors.base import Executor, Lost
@@ -14,7 +15,7 @@ from workbench.audit.front import Audited, Progress
 from workbench.audit.limits import workers_within
 from workbench.audit.lines import Lines
 from workbench.audit.plan import AuditPlan, Job, appeared, make_plan
-from workbench.audit.store import Store, read_audit
+from workbench.audit.store import Store
 from workbench.audit.work import AuditTask, Done
 from workbench.capture.values import parse_size, shown
 from workbench.errors import UsageError

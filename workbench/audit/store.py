@@ -29,6 +29,7 @@ import filelock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from workbench.audit.about import AUDIT, ELSEWHERE, FORMAT, read_audit
 from workbench.audit.asked import Asked
 from workbench.audit.counting import NEEDED, Tally, count
 from workbench.audit.journal import Journal
@@ -37,15 +38,11 @@ from workbench.audit.plan import AuditPlan, Job, dumped, loaded
 from workbench.audit.regular import irregular
 from workbench.audit.schema import arrow_schema
 from workbench.audit.work import Done
-from workbench.capture.strictjson import strict_json
 from workbench.capture.values import path_text, shown
-from workbench.errors import CaptureError, UsageError
-from workbench.runs.members import content_of
+from workbench.errors import UsageError
 from workbench.words import few
 
-FORMAT = "workbench audit 1"
-AUDIT, RECORDS, MANIFEST, UNFINISHED, PLAN, LOCK = (
-    "audit.json",
+RECORDS, MANIFEST, UNFINISHED, PLAN, LOCK = (
     "records",
     "manifest.jsonl",
     "unfinished",
@@ -53,8 +50,6 @@ AUDIT, RECORDS, MANIFEST, UNFINISHED, PLAN, LOCK = (
     ".lock",
 )
 DONE, PARTLY, FAILED = "done", "partly", "failed"
-ELSEWHERE = "choose another folder"
-COUNTED = ("files", "failed_files", "rows", "failed_rows", "judged_rows", "found_rows", "lines")  # of a finished one
 _TEMPORARY = ".workbench-"
 
 
@@ -380,40 +375,6 @@ class Store:
 def joined_nothing() -> pa.Table:
     """Records without a line."""
     return arrow_schema().empty_table()
-
-
-def read_audit(folder: Path) -> dict[str, Any]:
-    """What ``audit.json`` of a folder says.
-
-    Raises:
-        UsageError: there is none, or it is no audit's.
-    """
-    path = folder / AUDIT
-    content: object
-    try:
-        if not path.exists():
-            raise UsageError(f"{shown(folder)}: holds no {AUDIT}, so that it is no audit's folder")
-        held = content_of(path, shown(path))
-    except CaptureError as error:
-        raise UsageError(str(error)) from None
-    try:
-        content = strict_json(held, "the audit", shown(path))
-    except CaptureError:
-        content = None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise UsageError(f"{shown(path)}: is not the {AUDIT} of an audit")
-    for name, kind in (("finished", bool), ("asked", dict), ("versions", dict)):
-        if not isinstance(content.get(name), kind):
-            raise UsageError(f"{shown(path)}: {name} is missing or damaged; {ELSEWHERE}")
-    if content["finished"]:
-        found = content.get("found")
-        if not isinstance(found, dict) or list(found) != list(COUNTED) or not all(map(_is_count, found.values())):
-            raise UsageError(f"{shown(path)}: found is missing or damaged; {ELSEWHERE}")
-    return content
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
 
 
 def _versions() -> dict[str, str]:

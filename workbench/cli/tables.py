@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from workbench import words
 from workbench.cli.exits import printable
 from workbench.cli.layout import Column, Fitted, fit, wrap
+from workbench.words import probability as in_words
 
 WIDTH = 100
 NONE = "–"
@@ -137,7 +137,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def probability(value: float | None, level: str | None) -> str:
     """A p_clean; of a row at risk a 0 is a chance that some order has, and only too small for a float64."""
-    return words.probability(value, possible=level == "at risk")
+    return in_words(value, possible=level == "at risk")
 
 
 def score(value: float) -> str:

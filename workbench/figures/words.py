@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from workbench import words
+from workbench.words import probability as in_words
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -48,7 +48,7 @@ def signed(number: float, digits: int) -> str:
 
 def probability(number: float | None, *, possible: bool = False) -> str:
     """A probability as everywhere, its minus sign a minus. ``possible``: a 0 is too small for a float64."""
-    return words.probability(number, possible=possible).replace("-", MINUS)
+    return in_words(number, possible=possible).replace("-", MINUS)
 
 
 def wrapped(text: str, width: int = 70, lines: int = 4) -> list[str]:

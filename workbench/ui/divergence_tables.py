@@ -72,7 +72,7 @@ def show_points(one: Comparison, laid: Timeline, chosen: int | None, key: str, t
     st.markdown(f"**Where they part** — {plural(len(parting), 'point')}, in the order of execution")
     points = [one.points[number] for number in numbers]
     columns: dict[str, Any] = {
-        name: values if name in ("request", "op") else pd.array(values, dtype="Int64")
+        name: values if name in ("request", "op") else pd.array(list[Any](values), dtype="Int64")
         for name, values in names_of(points).items()
     }
     columns["row"] = [point.row for point in points]

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workbench.audit.store import AUDIT, RECORDS
+from workbench.audit.about import AUDIT
+from workbench.audit.store import RECORDS
 from workbench.capture.values import brief, shown
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
