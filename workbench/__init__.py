@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.paths.plan import Plan, plan_topk_v2
     from workbench.paths.routing import Route
     from workbench.paths.selection import Selection
+    from workbench.runs.advise import advise
     from workbench.runs.bench import Bench
     from workbench.runs.bench_front import bench
     from workbench.runs.bisect import Bisection, bisect_release
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from workbench.runs.inspect import inspect_row as inspect
     from workbench.runs.matrix import Cell, Matrix, matrix
     from workbench.runs.matrix_saved import read_matrix, write_matrix
+    from workbench.runs.remedy import Advice, Remedy
     from workbench.runs.repeat import repeat
     from workbench.runs.report import Report
     from workbench.runs.run import run
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "Arrival",
     "Bench",
     "Bisection",
@@ -64,6 +67,7 @@ __all__ = [
     "Mapped",
     "Matrix",
     "Plan",
+    "Remedy",
     "Report",
     "Risk",
     "Route",
@@ -76,6 +80,7 @@ __all__ = [
     "Verdict",
     "WhatIf",
     "WorkbenchError",
+    "advise",
     "audit",
     "bench",
     "bisect_release",
@@ -104,6 +109,7 @@ __all__ = [
 
 # Where each public name is; imported on first use, so that `workbench --help` does not wait for torch.
 _HOMES = {
+    "Advice": "runs.remedy",
     "Arrival": "paths.arrival",
     "Bench": "runs.bench",
     "Bisection": "runs.bisect",
@@ -119,6 +125,7 @@ _HOMES = {
     "Mapped": "capture.mapped",
     "Matrix": "runs.matrix",
     "Plan": "paths.plan",
+    "Remedy": "runs.remedy",
     "Report": "runs.report",
     "Risk": "analysis.risk",
     "Route": "paths.routing",
@@ -131,6 +138,7 @@ _HOMES = {
     "Verdict": "analysis.verdict",
     "WhatIf": "runs.whatif",
     "WorkbenchError": "errors",
+    "advise": "runs.advise",
     "bench": "runs.bench_front",
     "bisect_release": "runs.bisect",
     "compare": "runs.compare",

@@ -1,0 +1,122 @@
+"""What is said of advice, the same on the command line, in the app and in notebooks."""
+
+from __future__ import annotations
+
+from workbench.paths.costs import MEASURED_ON, Cost
+from workbench.runs.remedy import Advice, Counted, Part, Remedy
+from workbench.words import few, listed
+
+NOT_MEASURED = "not measured"
+
+
+def advice_sentence(advice: Advice) -> str:
+    """How the rows stand, and what to do first."""
+    if not advice.parts:
+        return "There is no row to advise on."
+    return " ".join(part_sentence(part) for part in advice.parts)
+
+
+def part_sentence(part: Part) -> str:
+    """The same of the rows of one op."""
+    return f"{_now(part)} {_first(part)}".strip()
+
+
+def _now(part: Part) -> str:
+    now, rows = part.now, part.now.rows
+    where = _where(part)
+    surely = now.at_risk + now.certain
+    if surely:
+        also = f"; {_rows(now.depends)} more may, by what is not known" if now.depends else ""
+        text = f"{_of(surely, rows)} can lose winners on {where}{also}."
+        if now.certain == surely:
+            text = f"{_of(surely, rows)} {_lose(surely)} winners on {where} under every arrival order{also}."
+    elif now.depends:
+        text = f"{_of(now.depends, rows)} may lose winners on {where}: it depends on what is not known."
+    elif now.safe == rows:
+        text = f"{'The row loses' if rows == 1 else f'None of the {rows} rows loses'} no winner on {where}."
+        text = text if rows == 1 else f"None of the {rows} rows can lose a winner on {where}."
+    else:
+        text = f"{_of(now.refused + now.unknown, rows)} cannot be judged on {where}."
+    if part.lost:
+        text += f" Production lost winners in {part.lost} of the {part.recorded} recorded rows."
+    return text
+
+
+def _first(part: Part) -> str:
+    if not part.now.losing:
+        return "" if part.now.safe == part.now.rows else _needs(part)
+    keeping = part.keeping
+    if not keeping:
+        best = next(iter(part.remedies), None)
+        if best is None or best.state != "helps":
+            return f"No change that is known here keeps every winner.{_needs(part)}"
+        return f"No change that is known here keeps every winner; {best.what} keeps those of {kept_text(best.rows)}."
+    first = keeping[0]
+    many = "One change keeps" if len(keeping) == 1 else f"{len(keeping)} changes keep"
+    return f"{many} every winner; first: {first.what} ({first.evidence})."
+
+
+def _needs(part: Part) -> str:
+    return f" To tell more, give {listed(part.needs)}." if part.needs else ""
+
+
+def _where(part: Part) -> str:
+    if part.op is None:
+        return "one path or another of an op that is not known"
+    said = (
+        part.op,
+        few(part.releases) if part.releases else "an unknown release",
+        few(part.devices) if part.devices else "an unknown device",
+    )
+    return ", ".join(said)
+
+
+def _of(count: int, rows: int) -> str:
+    if rows == 1:
+        return "The row"
+    return f"All {rows} rows" if count == rows else f"{count} of {rows} rows"
+
+
+def _lose(count: int) -> str:
+    return "lose" if count > 1 else "loses"
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'' if count == 1 else 's'}"
+
+
+def kept_text(rows: Counted) -> str:
+    """Rows that keep every winner: ``31 of 33 rows``."""
+    return f"{rows.safe} of {_rows(rows.rows)}"
+
+
+def stands_text(rows: Counted) -> str:
+    """How rows stand that are not safe: ``2 at risk, 1 refused``; empty where all are."""
+    return ", ".join(f"{count} {outcome}" for outcome, count in rows.named.items() if outcome != "safe")
+
+
+def cost_text(cost: Cost | None) -> str:
+    """A ratio of times: ``×0.47 to ×0.51``."""
+    if cost is None:
+        return NOT_MEASURED
+    least, most = f"×{cost.least:.2f}", f"×{cost.most:.2f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def cost_sentence(cost: Cost | None) -> str:
+    """What a ratio is of."""
+    if cost is None:
+        return "What it costs was not measured."
+    shapes = few([f"{rows} of {length}" for rows, length in cost.shapes])
+    return (
+        f"{cost.ops[0]} took {cost_text(cost)} the time of {cost.ops[1]}, medians on an {MEASURED_ON} at {shapes} "
+        "scores, the nearest that were measured."
+    )
+
+
+def remedy_sentence(remedy: Remedy) -> str:
+    """A remedy in full: what it does for the rows, and what must be known."""
+    stands = stands_text(remedy.rows)
+    kept = f"{remedy.what}: {remedy.state} ({kept_text(remedy.rows)}{f'; {stands}' if stands else ''})."
+    rest = [f"{text[:1].upper()}{text[1:]}." for text in (remedy.how, *remedy.caveats, *remedy.refusals) if text]
+    return " ".join([kept, *rest])
