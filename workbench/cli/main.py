@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from workbench.cli.aliases import Command
+from workbench.cli.advise import advise
 from workbench.cli.app import app as app_command
 from workbench.cli.audit import build as build_audit
 from workbench.cli.bench import build as build_bench
@@ -110,6 +111,7 @@ _COMMANDS = (
     repeat,
     bisect_release,
     diverge,
+    advise,
     make,
     import_,
     record,

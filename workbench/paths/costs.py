@@ -1,7 +1,7 @@
 """What selectors were measured to take, so that a change of op can be given its price: medians of one run on an H200.
 
-The figures are those of ``docs/results/bench-kernels-h200.json``, warm L2, plain random scores; a test holds them equal.
-Nothing else was measured: no repair, no other release, no other device.
+The figures are those of ``docs/results/bench-kernels-h200.json``, warm L2, plain random scores; a test holds them
+equal. Nothing else was measured: no repair, no other release, no other device.
 """
 
 from __future__ import annotations

@@ -122,8 +122,16 @@ def _part(standing: Standing) -> Part:
         lost=standing.lost,
         needs=tuple(dict.fromkeys(needs)),
         notes=_notes(standing, remedies),
-        remedies=tuple(sorted(remedies, key=_order)),
+        remedies=tuple(sorted(_on_their_own(remedies), key=_order)),
     )
+
+
+def _on_their_own(remedies: Sequence[Remedy]) -> list[Remedy]:
+    """Without options and ops of releases that keep every winner by themselves, at every length."""
+    enough = {
+        release for one in remedies if one.kind == "release" and one.keeps and one.lossless for release in one.releases
+    }
+    return [one for one in remedies if one.kind not in ("backend", "op") or not set(one.releases) <= enough]
 
 
 def _notes(standing: Standing, remedies: Sequence[Remedy]) -> tuple[str, ...]:
@@ -131,6 +139,8 @@ def _notes(standing: Standing, remedies: Sequence[Remedy]) -> tuple[str, ...]:
     notes = []
     if devices and any(remedy.evidence == "observed" for remedy in remedies):
         notes.append(f"what was observed was observed on an {MEASURED_ON}; these rows are of {listed(devices)}")
+    if any(remedy.kind == "backend" for remedy in remedies):
+        notes.append("what an engine's options lead to is read in its sources, not observed")
     return tuple(notes)
 
 
@@ -149,6 +159,8 @@ def _is_told(standing: Standing, changes: Sequence[Change], tally: Tally, own: S
         return change.kind == "input" and change.k is None
     if change.kind == "release":
         return set(own) != {one.release for one in changes}
+    if change.rows is not None:
+        return change.rows[0] > 1 or (changes[-1].rows or change.rows)[1] is not None
     if change.kind not in ("backend", "op") or standing.op is None:
         return True
     if set(tally.ops) == {standing.op}:
@@ -229,7 +241,8 @@ def _how(changes: Sequence[Change]) -> str:
     if change.rows is not None:
         return "the number of rows in a batch decides the path; which option of the engine bounds it is not known here"
     if change.kind == "release":
-        return f"install {' or '.join({changes[-1].release: None, changes[0].release: None})}"
+        newest = changes[-1].release
+        return f"install {newest}" if len(changes) == 1 else f"install one of them, as {newest}"
     if change.kind == "input":
         return change.how or "a question to whoever makes the scores; the same winners are selected"
     return change.how
@@ -240,7 +253,7 @@ def _state(then: Counted, now: Counted) -> State:
         return "keeps every winner"
     if then.safe > now.safe:
         return "helps"
-    return "does not help" if then.at_risk + then.certain + then.refused else "not known"
+    return "not known" if then.unknown and not (then.losing or then.refused) else "does not help"
 
 
 def _evidence(change: Change, tally: Tally) -> Evidence:
@@ -248,6 +261,8 @@ def _evidence(change: Change, tally: Tally) -> Evidence:
     if change.kind in ("call", "input"):
         return "model"
     if change.kind == "repair":
+        return "described"
+    if change.kind == "op" and get_op(change.op).evidence is not Rests.OBSERVED:
         return "described"
     package = change.release.partition("==")[0]
     ops = [next((op for op in OPS if op.name == name), None) for name in tally.ops]
@@ -293,7 +308,7 @@ def _spans(change: Change, row: Row, k: int, where: Where) -> tuple[bool | None,
     told = []
     if lossy:
         named = few([f"lengths {_lengths(span)} take {_repaired(span, change.repair)}" for span in lossy])
-        told.append(f"rows are kept as these are, not by the path: {named}, which can lose others")
+        told.append(f"it keeps these rows, not every row: {named}, which can lose others")
     if unknown:
         told.append(few([f"lengths {_lengths(span)}: {span.why}" for span in unknown]))
     goes = any(span.path is not None for span in spans)

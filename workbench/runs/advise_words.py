@@ -62,7 +62,7 @@ def _needs(part: Part) -> str:
 
 def _where(part: Part) -> str:
     if part.op is None:
-        return "one path or another of an op that is not known"
+        return "the paths that ops take, the op not being known"
     said = (
         part.op,
         few(part.releases) if part.releases else "an unknown release",

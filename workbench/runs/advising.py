@@ -59,7 +59,7 @@ class Tally:
 
     @property
     def digest(self) -> bytes:
-        """Equal for changes under which every row stands alike, on the same paths."""
+        """Equal for changes under which every row stands alike, and safe ones do on the same paths."""
         return self._print.digest()
 
     def add(self, row: Row, stands: Stands, touched: bool = True) -> None:
@@ -74,7 +74,8 @@ class Tally:
                     kept[one] = None
         if self.first_bad is None and stands.outcome != "safe":
             self.first_bad = (row.capture, row.index)
-        self._print.update(f"{stands.outcome} {sorted(stands.pairs)}\n".encode())
+        on = sorted(stands.pairs) if stands.outcome == "safe" else ()  # how a path loses a row is all one
+        self._print.update(f"{stands.outcome} {on}\n".encode())
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from workbench.capture.row import Row
+from workbench.paths import outside
 from workbench.paths.catalog import get_path
 from workbench.paths.conditions import LAYOUTS, Setup
 from workbench.paths.ops import get_op
-from workbench.paths.outside import route
 from workbench.paths.releases import parse_release
-from workbench.paths.routing import Route
+from workbench.paths.routing import Route, route
 from workbench.paths.spec import Path
 
 Pair = tuple[str, str]  # path and variant
@@ -59,11 +59,12 @@ def taken(row: Row, where: Where, k: int) -> Taken:
             refusals.append(one)
         else:
             pairs[one] = None
-    return Taken(tuple(pairs), "" if pairs else next(iter(refusals), ""), found.unknown)
+    return Taken(tuple(pairs), "" if pairs else next(iter(refusals), ""), found.unknown, found.calls)
 
 
 def _route(row: Row, where: Where, k: int) -> Route:
-    return route(row, where.op, where.release, where.device, k, setup=where.setup)
+    way = outside.route if row.outside else route  # the one that is public checks its arguments, which takes a while
+    return way(row, where.op, where.release, where.device, k, setup=where.setup)
 
 
 def _tried(row: Row, where: Where, k: int, found: Route) -> Iterator[Pair | str]:
