@@ -192,6 +192,7 @@ def _remedy(standing: Standing, changes: Sequence[Change], tally: Tally, own: Se
         kind=change.kind,
         what=_what(changes, own, releases),
         how=_how(changes),
+        given=_given(changes),
         rows=counted,
         state=state,
         evidence=evidence,
@@ -246,6 +247,15 @@ def _how(changes: Sequence[Change]) -> str:
     if change.kind == "input":
         return change.how or "a question to whoever makes the scores; the same winners are selected"
     return change.how
+
+
+def _given(changes: Sequence[Change]) -> str:
+    """The very text to give, where one is known."""
+    change = changes[-1]
+    if change.kind == "backend":
+        return change.what
+    installed = change.kind == "release" and "." in change.release.partition("==")[2]  # no commit
+    return f"pip install {change.release}" if installed else ""
 
 
 def _state(then: Counted, now: Counted) -> State:

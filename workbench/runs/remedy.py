@@ -64,6 +64,7 @@ class Remedy:
             a change of code), ``repair`` (a variant of the paths), ``call`` (other circumstances of the call), or
             ``input`` (had the scores or k been others).
         what: what to do, in one line, spelled as it is given. how: how that is done, or which condition must change.
+        given: the very text to give, a command or an option; empty where none is known.
         releases: that it holds in, oldest first and without gaps; empty where it is of no release.
         rows: how the rows stand under it. paths: that they take then, with how many rows each, as
             ``(path, variant, rows)``; a row that may take several is counted on each.
@@ -83,6 +84,7 @@ class Remedy:
     rows: Counted
     state: State
     evidence: Evidence
+    given: str = ""
     releases: tuple[str, ...] = ()
     paths: tuple[tuple[str, str, int], ...] = ()
     lossless: bool | None = None
@@ -90,6 +92,16 @@ class Remedy:
     caveats: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     first_bad: tuple[str, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """Tells it from the other remedies of its part: kind and what."""
+        return f"{self.kind}: {self.what}"
+
+    @property
+    def share(self) -> float:
+        """The share of rows whose every winner it keeps, 0 to 1."""
+        return self.rows.safe / self.rows.rows if self.rows.rows else 0.0
 
     @property
     def keeps(self) -> bool:
@@ -173,7 +185,7 @@ class Advice:
 
 
 COLUMNS = [
-    *("op", "kind", "what", "how", "state", "releases", "rows"),
+    *("op", "kind", "what", "how", "given", "state", "releases", "rows"),
     *(one.name for one in fields(Counted)),
     *("evidence", "lossless", "cost_least", "cost_most", "paths", "caveats"),
 ]
@@ -186,6 +198,7 @@ def _record(part: Part, remedy: Remedy) -> dict[str, object]:
         "kind": remedy.kind,
         "what": remedy.what,
         "how": remedy.how,
+        "given": remedy.given,
         "state": remedy.state,
         "releases": ", ".join(remedy.releases),
         "rows": remedy.rows.rows,

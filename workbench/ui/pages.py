@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from workbench.ui import compare, inspector, overview, whatif
+from workbench.ui import compare, inspector, overview, remedies, whatif
 from workbench.ui.divergence import divergence_page
 from workbench.ui.environment import environment_page
 from workbench.ui.paths import paths_page
@@ -27,6 +27,7 @@ def navigation() -> list[st.Page]:
         overview.page(),
         compare.page(),
         whatif.page(),
+        remedies.page(),
         st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
         st.Page(releases_page, title="Releases", icon=":material/history:", url_path="releases"),
         st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),

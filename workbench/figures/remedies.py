@@ -1,0 +1,260 @@
+"""Remedies, one below the other: how many rows keep every winner under each, and what it was measured to take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench.figures import palette
+from workbench.figures.frame import axis, new_figure
+from workbench.figures.words import count, plural
+from workbench.runs.advise_words import NOT_MEASURED, cost_text, stands_text
+from workbench.runs.remedy import Part, Remedy
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+MOST = 40  # remedies of a picture
+HOLDS = {True: "every length", False: "these rows", None: "not known"}
+# How a remedy does: colour of its mark, symbol, colour as text.
+STATES: dict[str, tuple[str, str, str]] = {
+    "keeps every winner": (palette.SAFE, "circle", palette.SAFE_TEXT),
+    "helps": (palette.AT_RISK, "diamond", palette.AT_RISK_TEXT),
+    "does not help": (palette.LOSSY, "x", palette.LOSSY_TEXT),
+    "not known": (palette.REFUSED, "circle-open", palette.REFUSED_TEXT),
+}
+_LANE, _TOP, _BOTTOM = 24, 40, 58  # pixels
+_LABEL = 46  # characters
+_ROWS, _TIME = (0.0, 0.68), (0.74, 1.0)  # of the width
+_SIZE = 11
+
+
+def shown(part: Part) -> tuple[Remedy, ...]:
+    """The remedies in a picture, the best first."""
+    return part.remedies[:MOST]
+
+
+def remedy_at(part: Part, y: float) -> Remedy | None:
+    """The remedy of a clicked place of the picture; ``None`` where there is none."""
+    lane, drawn = round(-y), shown(part)
+    return drawn[lane] if 0 <= lane < len(drawn) else None
+
+
+def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
+    """Remedies downwards, the best first; to the right the share of rows that keep every winner, and beside it the
+    time on a log scale, where it was measured.
+
+    Args:
+        part: with a remedy at least. chosen: one of its remedies, to outline.
+
+    Returns:
+        A figure whose marks stand at y = -lane; ``remedy_at`` turns a clicked place into a remedy.
+    """
+    import plotly.graph_objects as go
+
+    drawn = shown(part)
+    labels = [_brief(one.what) for one in drawn]
+    left = 30 + int(6.9 * max(map(len, labels)))
+    figure = new_figure(_TOP + _LANE * len(drawn) + _BOTTOM, left=left, right=28, top=_TOP, bottom=_BOTTOM)
+    now = 100 * part.now.safe / max(part.now.rows, 1)
+    figure.add_shape(
+        type="line", x0=now, x1=now, y0=0.6, y1=0.4 - len(drawn), line={"dash": "dot", "color": palette.CAPACITY}
+    )
+    figure.add_annotation(
+        x=now,
+        y=1,
+        yref="paper",
+        text=f"as it is: {now:.3g}%",
+        showarrow=False,
+        yanchor="bottom",
+        xanchor="left" if now < 50 else "right",
+        font={"size": 12, "color": palette.TEXT},
+    )
+    for state, (colour, symbol, _) in STATES.items():
+        lanes = [lane for lane, one in enumerate(drawn) if one.state == state]
+        if lanes:
+            _stems(figure, drawn, lanes, colour)
+            figure.add_trace(
+                go.Scatter(
+                    x=[100 * drawn[lane].share for lane in lanes],
+                    y=[-lane for lane in lanes],
+                    mode="markers",
+                    name=state,
+                    marker=_marker(colour, symbol),
+                    hovertext=[_told(drawn[lane]) for lane in lanes],
+                    hovertemplate="%{hovertext}<extra></extra>",
+                    selected={"marker": {"opacity": 1}},
+                    unselected={"marker": {"opacity": 1}},
+                )
+            )
+    _times(figure, drawn)
+    if chosen is not None and chosen in drawn:
+        figure.add_trace(
+            go.Scatter(
+                x=[100 * chosen.share],
+                y=[-drawn.index(chosen)],
+                mode="markers",
+                name="shown below",
+                marker={
+                    "symbol": "square-open",
+                    "size": _SIZE + 8,
+                    "color": palette.THRESHOLD,
+                    "line": {"width": 2.5},
+                },
+                hoverinfo="skip",
+                unselected={"marker": {"opacity": 1}},
+            )
+        )
+    _lay(figure, labels, time_range(drawn))
+    return figure
+
+
+def _marker(colour: str, symbol: str) -> dict[str, object]:
+    open_ = symbol.endswith("-open")
+    return {"symbol": symbol, "size": _SIZE, "color": colour, "line": {"width": 2 if open_ else 0, "color": colour}}
+
+
+def _stems(figure: go.Figure, drawn: Sequence[Remedy], lanes: Sequence[int], colour: str) -> None:
+    import plotly.graph_objects as go
+
+    figure.add_trace(
+        go.Scatter(
+            x=[x for lane in lanes for x in (0, 100 * drawn[lane].share, None)],
+            y=[y for lane in lanes for y in (-lane, -lane, None)],
+            mode="lines",
+            line={"width": 2, "color": colour},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+
+
+def _times(figure: go.Figure, drawn: Sequence[Remedy]) -> None:
+    """The time over what rows take now, from least to most; in words where it was not measured."""
+    import plotly.graph_objects as go
+
+    known = [(lane, one) for lane, one in enumerate(drawn) if one.cost is not None]
+    ends = [(lane, one.cost.least, one.cost.most) for lane, one in known if one.cost is not None]
+    least, most = time_range(drawn)
+    figure.add_shape(
+        type="line",
+        xref="x2",
+        x0=1,
+        x1=1,
+        y0=0.6,
+        y1=0.4 - len(drawn),
+        line={"dash": "dot", "color": palette.CAPACITY},
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=[x for _, least_, most_ in ends for x in (least_, most_, None)],
+            y=[y for lane, _, _ in ends for y in (-lane, -lane, None)],
+            xaxis="x2",
+            mode="lines+markers",
+            name="time",
+            line={"width": 3, "color": palette.THRESHOLD},
+            marker={"symbol": "line-ns-open", "size": _SIZE, "color": palette.THRESHOLD, "line": {"width": 2}},
+            hovertext=[text for _, one in known for text in (_told(one), _told(one), "")],
+            hovertemplate="%{hovertext}<extra></extra>",
+            showlegend=False,
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+        )
+    )
+    unknown = [lane for lane, one in enumerate(drawn) if one.cost is None]
+    figure.add_trace(
+        go.Scatter(
+            x=[math.sqrt(least * most)] * len(unknown),
+            y=[-lane for lane in unknown],
+            xaxis="x2",
+            mode="text",
+            text=[NOT_MEASURED] * len(unknown),
+            textfont={"size": 11, "color": palette.MUTED},
+            hoverinfo="skip",
+            showlegend=False,
+            name=NOT_MEASURED,
+        )
+    )
+
+
+def time_range(drawn: Sequence[Remedy]) -> tuple[float, float]:
+    """The ends of the axis of times, as far from 1 to both sides: beyond any time, and beyond twice and half."""
+    off = [abs(math.log(end)) for one in drawn if one.cost for end in (one.cost.least, one.cost.most)]
+    far = math.exp(max([*off, math.log(2)])) * 1.4
+    return 1 / far, far
+
+
+def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float]) -> None:
+    figure.update_xaxes(
+        **axis("rows that keep every winner, %", range=[-3, 104], domain=list(_ROWS), tickvals=[0, 25, 50, 75, 100])
+    )
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if times[0] <= tick <= times[1]]
+    figure.update_layout(
+        xaxis2=axis(
+            "time over that of now, log scale",
+            type="log",
+            range=[math.log10(end) for end in times],
+            domain=list(_TIME),
+            anchor="y",
+            tickvals=ticks,
+            ticktext=[f"×{tick:g}" for tick in ticks],
+        )
+    )
+    figure.update_yaxes(
+        **axis(
+            "",
+            range=[0.4 - len(labels), 0.6],
+            tickvals=[-lane for lane in range(len(labels))],
+            ticktext=[label.replace("<", "&lt;") for label in labels],
+            showgrid=False,
+        )
+    )
+    figure.update_layout(
+        showlegend=True,
+        legend={
+            "orientation": "h",
+            "x": 1,
+            "xanchor": "right",
+            "y": 1,
+            "yanchor": "bottom",
+            "itemclick": False,
+            "itemdoubleclick": False,
+            "font": {"size": 12.5},
+        },
+        clickmode="event+select",
+        dragmode=False,
+        hovermode="closest",
+        hoverdistance=-1,
+    )
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _LABEL else text[: _LABEL - 1] + "…"
+
+
+def _told(remedy: Remedy) -> str:
+    lines = [remedy.what, f"{remedy.state}: {count(remedy.rows.safe)} of {plural(remedy.rows.rows, 'row')}"]
+    if stands := stands_text(remedy.rows):
+        lines.append(stands)
+    lines += [f"evidence: {remedy.evidence}", f"time: {cost_text(remedy.cost)}"]
+    return "<br>".join(line.replace("<", "&lt;") for line in lines)
+
+
+def remedies_table(part: Part) -> pd.DataFrame:
+    """One line a remedy, the best first, as texts."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "remedy": [one.what for one in part.remedies],
+            "kind": [one.kind for one in part.remedies],
+            "state": [one.state for one in part.remedies],
+            "rows kept": [f"{count(one.rows.safe)} of {count(one.rows.rows)}" for one in part.remedies],
+            "the others": [stands_text(one.rows) or "–" for one in part.remedies],
+            "holds for": [HOLDS[one.lossless] for one in part.remedies],
+            "evidence": [one.evidence for one in part.remedies],
+            "time": [cost_text(one.cost) for one in part.remedies],
+        }
+    )

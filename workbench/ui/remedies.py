@@ -1,0 +1,229 @@
+"""The page of remedies: what would keep every winner of a row or of a capture, and what that is known to cost."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from workbench.errors import WorkbenchError
+from workbench.figures import palette
+from workbench.figures.remedies import HOLDS, MOST, STATES, remedies_figure, remedies_table, remedy_at
+from workbench.figures.words import count, plural
+from workbench.runs.advise_words import cost_sentence, cost_text, part_sentence, stands_text
+from workbench.runs.remedy import Advice, Part, Remedy
+from workbench.ui import inspector, remedies_made, state
+from workbench.ui.common import PLOT, callout, error_box, figures_row
+from workbench.ui.remedies_view import CAPTURE, REMEDIES, ROW
+from workbench.ui.rowpage import Shown, row_link, show_row_page
+from workbench.ui.view import brief
+
+_ASKED = "remedies-asked"  # the capture whose button was pressed
+_SCOPES = {ROW: "This row", CAPTURE: "All rows of the capture"}
+
+
+def page() -> st.Page:
+    """The page, for navigation and for links to it."""
+    return st.Page(remedies_page, title="Remedies", icon=":material/healing:", url_path="remedies")
+
+
+def remedies_page() -> None:
+    """What would keep every winner."""
+    show_row_page(REMEDIES, _show)
+
+
+@st.fragment
+def _show(shown: Shown) -> None:
+    """The page below the row's circumstances; a change in it runs nothing else."""
+    several = len(shown.found.capture) > 1
+    scope = (REMEDIES.current().scope or ROW) if several else ROW
+    if several:
+        _pick_scope(scope)
+    key = f"{scope}:{shown.key if scope == ROW else shown.key.rpartition(':')[0]}"
+    try:
+        found = remedies_made.of_row(shown) if scope == ROW else _of_capture(shown, key)
+    except WorkbenchError as error:
+        error_box(error)
+        return
+    if found is not None and found.parts:
+        _part(shown, _pick_part(found, key), scope, key)
+    REMEDIES.write_url()
+
+
+def _pick_scope(scope: str) -> None:
+    st.session_state["remedies-scope"] = scope
+    st.segmented_control(
+        "For",
+        list(_SCOPES),
+        key="remedies-scope",
+        format_func=_SCOPES.__getitem__,
+        on_change=lambda: REMEDIES.change(scope=st.session_state["remedies-scope"], part=None),
+        required=True,
+        wrap=False,
+    )
+
+
+def _of_capture(shown: Shown, key: str) -> Advice | None:
+    """Advice on all rows, once it is asked for; with progress and a stop."""
+    held, rows = remedies_made.of_capture(shown), len(shown.found.capture)
+    if held.done == rows:
+        return held.advice()
+    place = st.empty()
+    if not _asked_for(shown, rows, held.done, key, place):
+        return held.advice() if held.done else None
+    REMEDIES.hold_url(True)
+    with place.container():  # any press of a widget ends this run; this one says so
+        st.button("Stop", key=f"remedies-stop:{key}", icon=":material/stop_circle:")
+        bar = st.empty()
+    try:
+        remedies_made.count_rows(shown, held, bar)
+    finally:
+        REMEDIES.hold_url(False)
+    place.empty()
+    return held.advice()
+
+
+def _asked_for(shown: Shown, rows: int, done: int, key: str, place: st.delta_generator.DeltaGenerator) -> bool:
+    if remedies_made.is_quick(shown.found.capture) or st.session_state.pop(_ASKED, None) == key:
+        return True
+    with place.container():
+        if rows > remedies_made.MOST_ROWS:
+            st.info(
+                f"{count(rows)} rows are more than the {count(remedies_made.MOST_ROWS)} that are judged here: "
+                "`workbench advise FILE` takes any number."
+            )
+            return False
+        st.button(
+            f"Judge {plural(rows - done, 'row')} under every remedy",
+            key=f"remedies-judge:{key}",
+            icon=":material/play_arrow:",
+            help=f"{count(done)} of {count(rows)} are judged",
+            on_click=lambda: st.session_state.update({_ASKED: key}),
+        )
+    return False
+
+
+def _pick_part(found: Advice, key: str) -> Part:
+    """The rows of one op, chosen where there are several."""
+    parts, chosen = found.parts, REMEDIES.current().part or 0
+    if chosen >= len(parts):
+        REMEDIES.note(f"The link names op {chosen} of the capture; it has {len(parts)}, from 0.")
+        REMEDIES.settle(part=None)
+        chosen = 0
+    if len(parts) > 1:
+        widget = f"remedies-part:{key}"
+        st.session_state[widget] = chosen
+        st.selectbox(
+            "Rows of",
+            range(len(parts)),
+            key=widget,
+            format_func=lambda at: f"{parts[at].op or 'an unknown op'} · {plural(parts[at].now.rows, 'row')}",
+            on_change=lambda: REMEDIES.change(part=st.session_state[widget], remedy=None),
+        )
+    return parts[chosen]
+
+
+def _part(shown: Shown, part: Part, scope: str, key: str) -> None:
+    callout(part_sentence(part), _colour(part))
+    held = [f"To tell more, give {need}." for need in part.needs]
+    held += [f"{note[:1].upper()}{note[1:]}." for note in part.notes]
+    if held:
+        st.caption(state.plain(" ".join(held)))
+    if not part.remedies:
+        st.info("Nothing is known here that would change what these rows take.")
+        return
+    chosen = _chosen(part)
+    _chart(part, chosen, key)
+    _remedy(shown, part, chosen, scope)
+    _table(part, chosen, key)
+
+
+def _colour(part: Part) -> str:
+    if part.now.certain:
+        return palette.CERTAIN_TEXT
+    if part.at_risk:
+        return palette.AT_RISK_TEXT
+    return palette.SAFE_TEXT if part.now.safe == part.now.rows else palette.REFUSED_TEXT
+
+
+def _chosen(part: Part) -> Remedy:
+    """The remedy that is shown in full: the one chosen, else the first."""
+    wanted = REMEDIES.current().remedy
+    found = next((one for one in part.remedies if one.name == wanted), None)
+    if wanted is not None and found is None:
+        REMEDIES.note(f"The link's remedy, {brief(wanted)}, is none of these rows'.")
+        REMEDIES.settle(remedy=None)
+    return found or part.remedies[0]
+
+
+def _chart(part: Part, chosen: Remedy, key: str) -> None:
+    chart = f"remedies:{key}:{chosen.name}"
+
+    def take() -> None:
+        clicked = st.session_state[chart].selection.points
+        remedy = remedy_at(part, float(clicked[0]["y"])) if clicked else None
+        if remedy is not None:
+            REMEDIES.change(remedy=remedy.name)
+
+    st.plotly_chart(
+        remedies_figure(part, chosen), key=chart, theme=None, config=PLOT, on_select=take, selection_mode="points"
+    )
+    if len(part.remedies) > MOST:
+        st.caption(f"The first {MOST} of {count(len(part.remedies))} are drawn; the table holds all.")
+
+
+def _remedy(shown: Shown, part: Part, remedy: Remedy, scope: str) -> None:
+    """One remedy in full: how to apply it, what it rests on, and what must be known."""
+    colour = STATES[remedy.state][2]
+    st.markdown(f"##### {state.plain(remedy.what)}")
+    callout(f"{remedy.state[:1].upper()}{remedy.state[1:]}. {remedy.how[:1].upper()}{remedy.how[1:]}.", colour)
+    if remedy.given:
+        st.code(remedy.given, language="bash")
+    figures_row(
+        [
+            ("Rows kept", f"{count(remedy.rows.safe)} of {count(remedy.rows.rows)}", stands_text(remedy.rows)),
+            ("As it is", f"{count(part.now.safe)} of {count(part.now.rows)}", stands_text(part.now)),
+            ("Holds for", HOLDS[remedy.lossless], "whether rows of every length keep their winners in such calls"),
+            ("Evidence", remedy.evidence, "observed on released ops, described in sources, or by the model alone"),
+            ("Time", cost_text(remedy.cost), "over that of now, medians on an H200"),
+        ]
+    )
+    st.caption(state.plain(cost_sentence(remedy.cost)))
+    for text in (*remedy.caveats, *remedy.refusals):
+        st.markdown(state.plain(f"{text[:1].upper()}{text[1:]}."))
+    if remedy.paths:
+        taken = ", ".join(f"{path} ({variant}): {plural(rows, 'row')}" for path, variant, rows in remedy.paths[:6])
+        more = f" and {len(remedy.paths) - 6} more" if len(remedy.paths) > 6 else ""
+        st.caption(state.plain(f"Paths then: {taken}{more}."))
+    if remedy.first_bad is not None and scope == CAPTURE:
+        number = remedy.first_bad[1]
+        row_link(
+            inspector.page(),
+            f"Inspect row {count(number)}, the first that is not kept",
+            ":material/search:",
+            row=number,
+        )
+
+
+def _table(part: Part, chosen: Remedy, key: str) -> None:
+    """Every remedy; a click shows it in full."""
+    st.markdown(f"**{plural(len(part.remedies), 'remedy').replace('remedys', 'remedies')}**, the best first")
+    table, names = f"remedies-table:{key}", [one.name for one in part.remedies]
+    st.session_state[table] = {"selection": {"rows": [names.index(chosen.name)]}}
+
+    def take() -> None:
+        selection = st.session_state[table].selection
+        places = [cell[0] for cell in selection.cells] or selection.rows
+        if places:
+            REMEDIES.change(remedy=names[places[0]])
+
+    text = st.column_config.TextColumn
+    widths = {"remedy": 330, "kind": 66, "state": 128, "rows kept": 84, "the others": 120, "holds for": 92}
+    st.dataframe(
+        remedies_table(part),
+        key=table,
+        hide_index=True,
+        height="content" if len(names) <= 14 else 500,
+        on_select=take,
+        selection_mode=["single-row", "single-cell"],
+        column_config={name: text(width=width) for name, width in widths.items()}
+        | {"evidence": text(width=82), "time": text(width=110)},
+    )
