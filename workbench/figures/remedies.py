@@ -25,10 +25,13 @@ STATES: dict[str, tuple[str, str, str]] = {
     "does not help": (palette.LOSSY, "x", palette.LOSSY_TEXT),
     "not known": (palette.REFUSED, "circle-open", palette.REFUSED_TEXT),
 }
-_LANE, _TOP, _BOTTOM = 24, 40, 58  # pixels
-_LABEL = 46  # characters
-_ROWS, _TIME = (0.0, 0.68), (0.74, 1.0)  # of the width
+_LANE, _TOP, _BOTTOM = 24, 58, 58  # pixels
+_LEGEND = 24  # pixels of the legend above the picture's first line of text
+_LABEL = 40  # characters
+_ROWS, _TIME = (0.0, 0.66), (0.72, 1.0)  # of the width
+_FLAGS = ("--sparse-indexer-topk-backend", "--dsa-topk-backend")  # in the picture: backend
 _SIZE = 11
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)  # of times
 
 
 def shown(part: Part) -> tuple[Remedy, ...]:
@@ -50,12 +53,13 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
         part: with a remedy at least. chosen: one of its remedies, to outline.
 
     Returns:
-        A figure whose marks stand at y = -lane; ``remedy_at`` turns a clicked place into a remedy.
+        A figure whose marks stand at y = -lane, without times where none was measured; ``remedy_at`` turns a clicked
+        place into a remedy.
     """
     import plotly.graph_objects as go
 
     drawn = shown(part)
-    labels = [_brief(one.what) for one in drawn]
+    labels = [label_of(one) for one in drawn]
     left = 30 + int(6.9 * max(map(len, labels)))
     figure = new_figure(_TOP + _LANE * len(drawn) + _BOTTOM, left=left, right=28, top=_TOP, bottom=_BOTTOM)
     now = 100 * part.now.safe / max(part.now.rows, 1)
@@ -89,7 +93,9 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
                     unselected={"marker": {"opacity": 1}},
                 )
             )
-    _times(figure, drawn)
+    timed = any(one.cost is not None for one in drawn)
+    if timed:
+        _times(figure, drawn)
     if chosen is not None and chosen in drawn:
         figure.add_trace(
             go.Scatter(
@@ -107,7 +113,7 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
                 unselected={"marker": {"opacity": 1}},
             )
         )
-    _lay(figure, labels, time_range(drawn))
+    _lay(figure, labels, time_range(drawn) if timed else None)
     return figure
 
 
@@ -137,7 +143,6 @@ def _times(figure: go.Figure, drawn: Sequence[Remedy]) -> None:
 
     known = [(lane, one) for lane, one in enumerate(drawn) if one.cost is not None]
     ends = [(lane, one.cost.least, one.cost.most) for lane, one in known if one.cost is not None]
-    least, most = time_range(drawn)
     figure.add_shape(
         type="line",
         xref="x2",
@@ -166,11 +171,12 @@ def _times(figure: go.Figure, drawn: Sequence[Remedy]) -> None:
     unknown = [lane for lane, one in enumerate(drawn) if one.cost is None]
     figure.add_trace(
         go.Scatter(
-            x=[math.sqrt(least * most)] * len(unknown),
+            x=[time_range(drawn)[0]] * len(unknown),
             y=[-lane for lane in unknown],
             xaxis="x2",
             mode="text",
             text=[NOT_MEASURED] * len(unknown),
+            textposition="middle right",
             textfont={"size": 11, "color": palette.MUTED},
             hoverinfo="skip",
             showlegend=False,
@@ -186,22 +192,13 @@ def time_range(drawn: Sequence[Remedy]) -> tuple[float, float]:
     return 1 / far, far
 
 
-def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float]) -> None:
+def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float] | None) -> None:
+    domain = [0.0, 1.0] if times is None else list(_ROWS)
     figure.update_xaxes(
-        **axis("rows that keep every winner, %", range=[-3, 104], domain=list(_ROWS), tickvals=[0, 25, 50, 75, 100])
+        **axis("rows that keep every winner, %", range=[-3, 104], domain=domain, tickvals=[0, 25, 50, 75, 100])
     )
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if times[0] <= tick <= times[1]]
-    figure.update_layout(
-        xaxis2=axis(
-            "time over that of now, log scale",
-            type="log",
-            range=[math.log10(end) for end in times],
-            domain=list(_TIME),
-            anchor="y",
-            tickvals=ticks,
-            ticktext=[f"×{tick:g}" for tick in ticks],
-        )
-    )
+    if times is not None:
+        _lay_times(figure, times)
     figure.update_yaxes(
         **axis(
             "",
@@ -215,9 +212,9 @@ def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float]) -
         showlegend=True,
         legend={
             "orientation": "h",
-            "x": 1,
-            "xanchor": "right",
-            "y": 1,
+            "x": 0,
+            "xanchor": "left",
+            "y": 1 + _LEGEND / (_LANE * len(labels)),
             "yanchor": "bottom",
             "itemclick": False,
             "itemdoubleclick": False,
@@ -230,7 +227,26 @@ def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float]) -
     )
 
 
-def _brief(text: str) -> str:
+def _lay_times(figure: go.Figure, times: tuple[float, float]) -> None:
+    ticks = [tick for tick in TICKS if times[0] <= tick <= times[1]]
+    figure.update_layout(
+        xaxis2=axis(
+            "time, × that of now (log)",
+            type="log",
+            range=[math.log10(end) for end in times],
+            domain=list(_TIME),
+            anchor="y",
+            tickvals=ticks,
+            ticktext=[f"×{tick:g}" for tick in ticks],
+        )
+    )
+
+
+def label_of(remedy: Remedy) -> str:
+    """A remedy in a few words."""
+    text = remedy.what
+    for flag in _FLAGS:
+        text = text.replace(flag, "backend")
     return text if len(text) <= _LABEL else text[: _LABEL - 1] + "…"
 
 

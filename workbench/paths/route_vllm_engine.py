@@ -75,10 +75,11 @@ def _unmet(ask: Questions, backend: str, release: Release, device: Device) -> li
     unmet, unknown = list[str](), list[str]()
     for text, met, field in CONSTRAINTS[backend](ask, release, device):
         said = f"{backend} needs {text}"
+        edges = {"rows": most_rows(release)} if field == "rows" else {}  # one backend has a bound on them
         if met is None:
-            ask.cannot_tell(f"{said}; {field} is not known")
+            ask.cannot_tell(f"{said}; {field} is not known", **edges)
             unknown.append(field)
-        elif not ask.holds(met, said):
+        elif not ask.holds(met, said, **edges):
             unmet.append(f"it needs {text}")
     if unknown and not unmet:
         raise UnknownFieldError(unknown[0])

@@ -52,14 +52,9 @@ def taken(row: Row, where: Where, k: int) -> Taken:
         return Taken(((found.path, found.variant),), calls=found.calls or found.op)
     if found.refused:
         return Taken(refused=found.refused)
-    pairs: dict[Pair, None] = {}
-    refusals: list[str] = []
-    for one in _tried(row, where, k, found):
-        if isinstance(one, str):
-            refusals.append(one)
-        else:
-            pairs[one] = None
-    return Taken(tuple(pairs), "" if pairs else next(iter(refusals), ""), found.unknown, found.calls)
+    tried = _Tried(row, k)
+    tried.explore(row, where)
+    return Taken(tuple(tried.pairs), "" if tried.pairs else tried.refused, found.unknown, found.calls)
 
 
 def _route(row: Row, where: Where, k: int) -> Route:
@@ -67,40 +62,53 @@ def _route(row: Row, where: Where, k: int) -> Route:
     return way(row, where.op, where.release, where.device, k, setup=where.setup)
 
 
-def _tried(row: Row, where: Where, k: int, found: Route) -> Iterator[Pair | str]:
-    """The paths of a row whose route is not known, and why it is refused where it is."""
-    if found.path is not None and found.variant is not None:
-        yield found.path, found.variant
-    elif found.refused:
-        yield found.refused
-    elif found.unknown and found.unknown[0] in _FIELDS:
-        yield from _filled(row, where, k, found.unknown[0])
-    elif found.unknown == ("layout",):
-        for layout in LAYOUTS:
-            at = replace(where, setup=replace(where.setup or Setup(), layout=layout))
-            yield from _tried(row, at, k, _route(row, at, k))
-    else:
-        yield from _reached(row, where, k)
+class _Tried:
+    """The paths that a row takes under every number of the fields that its call does not say.
 
+    Args:
+        row: the row. k: winners wanted.
 
-def _filled(row: Row, where: Where, k: int, name: str) -> Iterator[Pair | str]:
-    """The same with a field of the call filled in: by each number next to which an answer changes."""
-    own = max(row.length, k, 1)
-    aligned = -(-max(own, row.call.width or 0) // 256) * 256
-    values = {"rows": [1], "stride": [aligned, aligned + 1, WIDEST], "width": [own], "max_seq_len": [own]}[name]
-    seen: set[int] = set()
-    while values:
-        value = values.pop(0)
-        if value in seen:
-            continue
-        seen.add(value)
-        filled = row.with_call(**{name: value})
-        at = _route(filled, where, k)
-        compared = (name, "length") if name == "max_seq_len" else (name,)
-        last = [edge for reason in at.reasons for field, edge in reason.edges if field in compared]
-        least = 1 if name == "rows" else own
-        values += [edge + side for edge in last for side in (0, 1) if edge + side >= least]
-        yield from _tried(filled, where, k, at)
+    Attributes:
+        pairs: the paths. refused: why the op does not take it, under the first numbers that are tried.
+    """
+
+    def __init__(self, row: Row, k: int) -> None:
+        self._k, self._own = k, max(row.length, k, 1)
+        aligned = -(-max(self._own, row.call.width or 0) // 256) * 256
+        starts = {"rows": [1], "stride": [aligned, aligned + 1, WIDEST], "width": [self._own]}
+        self._values = {name: dict.fromkeys(starts.get(name, [self._own])) for name in _FIELDS}
+        self.pairs: dict[Pair, None] = {}
+        self.refused = ""
+
+    def explore(self, row: Row, where: Where) -> None:
+        """Try numbers until routing compares with none that was not tried."""
+        seen = -1
+        while seen < (seen := sum(map(len, self._values.values()))):
+            self._explore(row, where)
+
+    def _explore(self, row: Row, where: Where) -> None:
+        at = _route(row, where, self._k)
+        self._note(at)
+        if at.path is not None and at.variant is not None:
+            self.pairs[at.path, at.variant] = None
+        elif at.refused:
+            self.refused = self.refused or at.refused
+        elif at.unknown and at.unknown[0] in _FIELDS:
+            for value in tuple(self._values[at.unknown[0]]):
+                self._explore(row.with_call(**{at.unknown[0]: value}), where)
+        elif at.unknown == ("layout",):
+            for layout in LAYOUTS:
+                self._explore(row, replace(where, setup=replace(where.setup or Setup(), layout=layout)))
+        else:
+            self.pairs |= dict.fromkeys(_reached(row, where, self._k))
+
+    def _note(self, at: Route) -> None:
+        """Keep the numbers next to which an answer changes; a bound is compared as a length where it is not known."""
+        for name, last in (edge for reason in at.reasons for edge in reason.edges):
+            for field in ("max_seq_len",) if name == "length" else (name,):
+                least = 1 if field == "rows" else self._own
+                if field in self._values:
+                    self._values[field] |= {last + side: None for side in (0, 1) if last + side >= least}
 
 
 def _reached(row: Row, where: Where, k: int) -> Iterator[Pair]:

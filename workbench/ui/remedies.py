@@ -216,7 +216,8 @@ def _table(part: Part, chosen: Remedy, key: str) -> None:
             REMEDIES.change(remedy=names[places[0]])
 
     text = st.column_config.TextColumn
-    widths = {"remedy": 330, "kind": 66, "state": 128, "rows kept": 84, "the others": 120, "holds for": 92}
+    widths = {"remedy": 270, "state": 122, "rows kept": 72, "evidence": 76, "time": 90, "holds for": 84}
+    widths |= {"kind": 62, "the others": 150}
     st.dataframe(
         remedies_table(part),
         key=table,
@@ -224,6 +225,6 @@ def _table(part: Part, chosen: Remedy, key: str) -> None:
         height="content" if len(names) <= 14 else 500,
         on_select=take,
         selection_mode=["single-row", "single-cell"],
-        column_config={name: text(width=width) for name, width in widths.items()}
-        | {"evidence": text(width=82), "time": text(width=110)},
+        column_order=list(widths),
+        column_config={name: text(width=width) for name, width in widths.items()},
     )

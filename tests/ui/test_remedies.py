@@ -1,0 +1,134 @@
+"""The page of remedies as a person meets it: what it says and holds, its links, and bad links answered in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+import workbench as wb
+from tests.ui.conftest import texts
+from workbench.runs.advise_words import advice_sentence
+from workbench.ui import remedies_made
+from workbench.ui.remedies_view import Wanted, from_params, to_params
+
+BAD = "dumps/bad-row.safetensors"
+
+
+def _script() -> None:
+    import streamlit as st
+
+    from workbench.ui.pages import navigation
+    from workbench.ui.remedies import remedies_page
+
+    st.navigation(navigation())
+    remedies_page()
+
+
+@pytest.fixture
+def page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    st.cache_resource.clear()
+
+    def open_page(**params: str) -> AppTest:
+        monkeypatch.setattr("sys.argv", ["app.py", str(folder)])
+        test = AppTest.from_function(_script, default_timeout=60)
+        for name, value in ({"capture": BAD} | params).items():
+            test.query_params[name] = value
+        return test.run()
+
+    return open_page
+
+
+def params(test: AppTest) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else value[-1] for name, value in test.query_params.items()}
+
+
+def table(test: AppTest) -> list[list[str]]:
+    """The table of remedies; the sidebar has another one."""
+    (frame,) = [one.value for one in test.dataframe if "remedy" in one.value]
+    return frame[["remedy", "state", "rows kept", "time"]].values.tolist()
+
+
+def test_the_worst_row_has_its_remedies_the_best_first(page: Callable[..., AppTest], folder: Path) -> None:
+    test = page()
+    assert not test.exception
+    with wb.open(folder / "bad-row.safetensors") as capture:
+        advice = wb.advise(capture[1])
+    assert advice_sentence(advice) in texts(test)
+    assert table(test)[0][:3] == ["vllm==0.33.0", "keeps every winner", "1 of 1"]
+    assert [line[0] for line in table(test)] == [one.what for one in advice.remedies]
+    assert test.code[0].value == "pip install vllm==0.33.0"
+    assert "Keeps every winner. Install vllm==0.33.0." in texts(test)
+    assert params(test)["row"] == "1"
+    assert "remedy" not in params(test)
+
+
+def test_all_rows_of_the_capture_are_counted_and_a_link_restores_the_remedy(page: Callable[..., AppTest]) -> None:
+    test = page(scope="capture", remedy="release: vllm==0.20.2 to 0.32.0")
+    assert not test.exception
+    said = texts(test)
+    assert "1 of 3 rows can lose winners on vllm.persistent_topk, vllm==0.26.0, h200." in said
+    assert "##### vllm==0.20.2 to 0.32.0" in said
+    assert ["vllm==0.20.2 to 0.32.0", "does not help", "2 of 3", "not measured"] in table(test)
+    metrics = {one.label: one.value for one in test.metric}
+    assert (metrics["Rows kept"], metrics["As it is"]) == ("2 of 3", "2 of 3")
+    (link,) = test.get("page_link")
+    assert link.proto.label.startswith("Inspect row 1, the first that is not kept")
+    assert "row=1" in link.proto.query_string
+    again = page(**params(test))
+    assert params(again) == params(test)
+    assert "##### vllm==0.20.2 to 0.32.0" in texts(again)
+    test.button_group(key="remedies-scope").set_value(["row"]).run()
+    assert "The row can lose winners" in texts(test)
+    assert params(test)["scope"] == "row"
+
+
+def test_another_release_is_another_answer(page: Callable[..., AppTest]) -> None:
+    test = page(release="vllm==0.33.0", row="1")
+    assert "The row loses no winner on vllm.persistent_topk, vllm==0.33.0, h200." in texts(test)
+
+
+def test_many_rows_are_counted_when_asked_and_too_many_are_not(
+    page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remedies_made, "ROWS_AT_ONCE", 1)
+    test = page(scope="capture")
+    (button,) = [one for one in test.button if one.label.startswith("Judge 3 rows")]
+    button.click().run()
+    assert not test.exception
+    assert "1 of 3 rows can lose winners" in texts(test)
+    st.cache_resource.clear()
+    monkeypatch.setattr(remedies_made, "MOST_ROWS", 2)
+    assert "3 rows are more than the 2 that are judged here" in texts(page(scope="capture"))
+
+
+def test_a_stopped_count_goes_on_from_where_it_was(page: Callable[..., AppTest], folder: Path) -> None:
+    with wb.open(folder / "bad-row.safetensors") as capture:
+        whole = wb.advise(capture)
+        held = remedies_made.Made(remedies_made.Advising())
+        for row in capture:
+            held.advising.add(row)
+            held.done += 1
+            assert held.advice().rows == held.done
+    assert held.advice() == whole
+    assert held.advice() is held.advice()
+
+
+def test_bad_links_are_answered_in_a_line(page: Callable[..., AppTest]) -> None:
+    test = page(scope="<b>", part="x", remedy="release: none", other="1")
+    assert not test.exception
+    said = texts(test)
+    assert "The link's scope is left out" in said
+    assert "The link's part is left out: 'x' is not a whole number." in said
+    assert "The link's remedy, release: none, is none of these rows'." in said
+    assert "does not know: 'other'" in said
+    assert "The link names op 7 of the capture; it has 1, from 0." in texts(page(part="7"))
+
+
+def test_a_link_is_read_as_it_is_written() -> None:
+    value = Wanted("capture", 3, "backend: --sparse-indexer-topk-backend per_row")
+    assert from_params(to_params(value)) == (value, [])
+    assert to_params(Wanted()) == {}
