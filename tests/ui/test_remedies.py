@@ -81,7 +81,7 @@ def test_all_rows_of_the_capture_are_counted_and_a_link_restores_the_remedy(page
     again = page(**params(test))
     assert params(again) == params(test)
     assert "##### vllm==0.20.2 to 0.32.0" in texts(again)
-    test.button_group(key="remedies-scope").set_value(["row"]).run()
+    test.button_group(key="remedies-scope").set_value("row").run()
     assert "The row can lose winners" in texts(test)
     assert params(test)["scope"] == "row"
 

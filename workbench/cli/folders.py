@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from workbench.capture import Capture
 from workbench.cli.exits import complain
 from workbench.cli.options import Given, Naming, open_file
 from workbench.cli.tables import counted
 from workbench.errors import CaptureError
+
+if TYPE_CHECKING:
+    from workbench.capture import Capture
 
 
 class Below:
