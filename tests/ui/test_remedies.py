@@ -61,7 +61,7 @@ def test_the_worst_row_has_its_remedies_the_best_first(page: Callable[..., AppTe
     assert table(test)[0][:3] == ["vllm==0.33.0", "keeps every winner", "1 of 1"]
     assert [line[0] for line in table(test)] == [one.what for one in advice.remedies]
     assert test.code[0].value == "pip install vllm==0.33.0"
-    assert "Keeps every winner. Install vllm==0.33.0." in texts(test)
+    assert "##### vllm==0.33.0: keeps every winner\nInstall vllm==0.33.0." in texts(test)
     assert params(test)["row"] == "1"
     assert "remedy" not in params(test)
 
@@ -71,7 +71,7 @@ def test_all_rows_of_the_capture_are_counted_and_a_link_restores_the_remedy(page
     assert not test.exception
     said = texts(test)
     assert "1 of 3 rows can lose winners on vllm.persistent_topk, vllm==0.26.0, h200." in said
-    assert "##### vllm==0.20.2 to 0.32.0" in said
+    assert "##### vllm==0.20.2 to 0.32.0: does not help" in said
     assert ["vllm==0.20.2 to 0.32.0", "does not help", "2 of 3", "not measured"] in table(test)
     metrics = {one.label: one.value for one in test.metric}
     assert (metrics["Rows kept"], metrics["As it is"]) == ("2 of 3", "2 of 3")
@@ -80,7 +80,7 @@ def test_all_rows_of_the_capture_are_counted_and_a_link_restores_the_remedy(page
     assert "row=1" in link.proto.query_string
     again = page(**params(test))
     assert params(again) == params(test)
-    assert "##### vllm==0.20.2 to 0.32.0" in texts(again)
+    assert "##### vllm==0.20.2 to 0.32.0: does not help" in texts(again)
     test.button_group(key="remedies-scope").set_value("row").run()
     assert "The row can lose winners" in texts(test)
     assert params(test)["scope"] == "row"

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 MOST = 40  # remedies of a picture
 HOLDS = {True: "every length", False: "these rows", None: "not known"}
-# How a remedy does: colour of its mark, symbol, colour as text.
-STATES: dict[str, tuple[str, str, str]] = {
-    "keeps every winner": (palette.SAFE, "circle", palette.SAFE_TEXT),
-    "helps": (palette.AT_RISK, "diamond", palette.AT_RISK_TEXT),
-    "does not help": (palette.LOSSY, "x", palette.LOSSY_TEXT),
-    "not known": (palette.REFUSED, "circle-open", palette.REFUSED_TEXT),
+# How a remedy does: colour of its mark, and symbol.
+STATES: dict[str, tuple[str, str]] = {
+    "keeps every winner": (palette.SAFE, "circle"),
+    "helps": (palette.AT_RISK, "diamond"),
+    "does not help": (palette.LOSSY, "x"),
+    "not known": (palette.REFUSED, "circle-open"),
 }
 _LANE, _TOP, _BOTTOM = 24, 58, 58  # pixels
 _LEGEND = 24  # pixels of the legend above the picture's first line of text
@@ -76,10 +76,9 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
         xanchor="left" if now < 50 else "right",
         font={"size": 12, "color": palette.TEXT},
     )
-    for state, (colour, symbol, _) in STATES.items():
+    for state, (colour, symbol) in STATES.items():
         lanes = [lane for lane, one in enumerate(drawn) if one.state == state]
         if lanes:
-            _stems(figure, drawn, lanes, colour)
             figure.add_trace(
                 go.Scatter(
                     x=[100 * drawn[lane].share for lane in lanes],
@@ -93,6 +92,8 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
                     unselected={"marker": {"opacity": 1}},
                 )
             )
+    for state, (colour, _) in STATES.items():
+        _stems(figure, drawn, [lane for lane, one in enumerate(drawn) if one.state == state], colour)
     timed = any(one.cost is not None for one in drawn)
     if timed:
         _times(figure, drawn)

@@ -105,10 +105,10 @@ class _Tried:
     def _note(self, at: Route) -> None:
         """Keep the numbers next to which an answer changes; a bound is compared as a length where it is not known."""
         for name, last in (edge for reason in at.reasons for edge in reason.edges):
-            for field in ("max_seq_len",) if name == "length" else (name,):
-                least = 1 if field == "rows" else self._own
-                if field in self._values:
-                    self._values[field] |= {last + side: None for side in (0, 1) if last + side >= least}
+            field = "max_seq_len" if name == "length" else name
+            least = 1 if field == "rows" else self._own
+            if field in self._values:
+                self._values[field] |= {last + side: None for side in (0, 1) if last + side >= least}
 
 
 def _reached(row: Row, where: Where, k: int) -> Iterator[Pair]:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from workbench.errors import WorkbenchError
 from workbench.figures import palette
-from workbench.figures.remedies import HOLDS, MOST, STATES, remedies_figure, remedies_table, remedy_at
+from workbench.figures.remedies import HOLDS, MOST, remedies_figure, remedies_table, remedy_at
 from workbench.figures.words import count, plural
 from workbench.runs.advise_words import cost_sentence, cost_text, part_sentence, stands_text
 from workbench.runs.remedy import Advice, Part, Remedy
@@ -172,9 +172,8 @@ def _chart(part: Part, chosen: Remedy, key: str) -> None:
 
 def _remedy(shown: Shown, part: Part, remedy: Remedy, scope: str) -> None:
     """One remedy in full: how to apply it, what it rests on, and what must be known."""
-    colour = STATES[remedy.state][2]
-    st.markdown(f"##### {state.plain(remedy.what)}")
-    callout(f"{remedy.state[:1].upper()}{remedy.state[1:]}. {remedy.how[:1].upper()}{remedy.how[1:]}.", colour)
+    st.markdown(f"##### {state.plain(f'{remedy.what}: {remedy.state}')}")
+    st.markdown(state.plain(f"{remedy.how[:1].upper()}{remedy.how[1:]}."))
     if remedy.given:
         st.code(remedy.given, language="bash")
     figures_row(
@@ -205,7 +204,8 @@ def _remedy(shown: Shown, part: Part, remedy: Remedy, scope: str) -> None:
 
 def _table(part: Part, chosen: Remedy, key: str) -> None:
     """Every remedy; a click shows it in full."""
-    st.markdown(f"**{plural(len(part.remedies), 'remedy').replace('remedys', 'remedies')}**, the best first")
+    many = len(part.remedies)
+    st.markdown(f"**{count(many)} {'remedy' if many == 1 else 'remedies'}**, the best first")
     table, names = f"remedies-table:{key}", [one.name for one in part.remedies]
     st.session_state[table] = {"selection": {"rows": [names.index(chosen.name)]}}
 
