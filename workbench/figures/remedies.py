@@ -31,7 +31,7 @@ _LABEL = 40  # characters
 _ROWS, _TIME = (0.0, 0.66), (0.72, 1.0)  # of the width
 _FLAGS = ("--sparse-indexer-topk-backend", "--dsa-topk-backend")  # in the picture: backend
 _SIZE = 11
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)  # of times
+TICKS_NEAR, TICKS_FAR = (0.5, 1, 2), (0.01, 0.1, 1, 10, 100)  # of times, up to five times and beyond
 
 
 def shown(part: Part) -> tuple[Remedy, ...]:
@@ -144,15 +144,6 @@ def _times(figure: go.Figure, drawn: Sequence[Remedy]) -> None:
 
     known = [(lane, one) for lane, one in enumerate(drawn) if one.cost is not None]
     ends = [(lane, one.cost.least, one.cost.most) for lane, one in known if one.cost is not None]
-    figure.add_shape(
-        type="line",
-        xref="x2",
-        x0=1,
-        x1=1,
-        y0=0.6,
-        y1=0.4 - len(drawn),
-        line={"dash": "dot", "color": palette.CAPACITY},
-    )
     figure.add_trace(
         go.Scatter(
             x=[x for _, least_, most_ in ends for x in (least_, most_, None)],
@@ -229,7 +220,7 @@ def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float] | 
 
 
 def _lay_times(figure: go.Figure, times: tuple[float, float]) -> None:
-    ticks = [tick for tick in TICKS if times[0] <= tick <= times[1]]
+    ticks = [tick for tick in (TICKS_NEAR if times[1] < 5 else TICKS_FAR) if times[0] <= tick <= times[1]]
     figure.update_layout(
         xaxis2=axis(
             "time, × that of now (log)",

@@ -216,7 +216,7 @@ def _table(part: Part, chosen: Remedy, key: str) -> None:
             REMEDIES.change(remedy=names[places[0]])
 
     text = st.column_config.TextColumn
-    widths = {"remedy": 270, "state": 122, "rows kept": 72, "evidence": 76, "time": 90, "holds for": 84}
+    widths = {"remedy": 236, "state": 118, "rows kept": 72, "evidence": 76, "time": 90, "holds for": 84}
     widths |= {"kind": 62, "the others": 150}
     st.dataframe(
         remedies_table(part),
