@@ -27,7 +27,8 @@ from workbench.audit.journal import Journal
 from workbench.audit.lines import LINE_COLUMNS, ROW_COLUMNS, Lines
 from workbench.audit.schema import arrow_schema
 from workbench.audit.store import Store
-from workbench.capture import write_capture
+from workbench.audit.work import CHANGED
+from workbench.capture import Capture, Row, write_capture
 from workbench.errors import CaptureError, UsageError
 
 UNIT = 6000  # bytes: one row of a dump and a half, so that files have several units
@@ -563,3 +564,54 @@ def test_the_lock_ends_with_its_audit(folder: Path, tmp_path: Path) -> None:
 
     with Store(tmp_path / "out", Asked(*located(folder))) as store:
         assert store.resumed
+
+
+def _put_back(path: Path, seed: int) -> None:
+    """Other rows of the same size in place of a file, with its time of change."""
+    before = path.stat()
+    other = path.with_name("other.safetensors")
+    write_capture(other, rows(seed=seed))
+    assert other.stat().st_size == before.st_size
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_a_file_that_was_replaced_by_one_of_the_same_size_and_time_is_told(tmp_path: Path) -> None:
+    folder, out = dump(tmp_path / "dump", files=2), tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, unit_bytes=UNIT, executor=Stopped(1, ahead=1))
+    _put_back(folder / "rank0" / "step0.safetensors", 77)
+    audited(folder, out, unit_bytes=UNIT)
+    manifest = {line["file"]: line for line in map(json.loads, content(out)["manifest.jsonl"].splitlines())}
+    assert manifest["rank0/step0.safetensors"]["failed"] == 2
+    assert "changed since the audit was planned" in manifest["rank0/step0.safetensors"]["error"]
+    assert manifest["rank1/step1.safetensors"]["state"] == "done"
+
+
+@pytest.mark.parametrize("how", ["replaced", "rewritten"])
+def test_a_file_that_changes_while_a_unit_is_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    folder, out = dump(tmp_path / "dump", files=1), tmp_path / "out"
+    path = folder / "rank0" / "step0.safetensors"
+    read = Capture.read
+    changed = []
+
+    def meanwhile(self: Capture, number: int, **more: Any) -> Row:
+        found = read(self, number, **more)
+        if not changed:
+            changed.append(number)
+            before = path.stat()
+            if how == "replaced":
+                _put_back(path, 77)
+            else:
+                path.write_bytes(path.read_bytes()[:-4] + bytes(4))
+                os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        return found
+
+    monkeypatch.setattr(Capture, "read", meanwhile)
+    found = audited(folder, out)
+    assert changed
+    assert (found.rows, found.failed_rows) == (3, 3)
+    assert {line["error"] for line in records(out).to_pylist()} == {CHANGED}

@@ -86,22 +86,33 @@ class Worker:
 
     def __call__(self, job: Job) -> Done:
         """All lines of a unit; whatever goes wrong with a row is a line."""
-        unit, lines, file = job.unit, Lines(), shown(job.unit.file)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # on single rows threads spend more time meeting than working
         try:
-            for together in self._batches(job):
-                for number, row in together:
-                    if isinstance(row, Row):
-                        try:
-                            lines.add(*self._judged(row, file))
-                            continue
-                        except Exception as error:
-                            row = error
-                    lines.fail(file, number, in_words(row))
+            lines = self._lines(job)
         finally:
             torch.set_num_threads(threads)
-        return Done(job.number, lines.dumped(), unit.count, unit.bytes, lines.failed)
+        return Done(job.number, lines.dumped(), job.unit.count, job.unit.bytes, lines.failed)
+
+    def _lines(self, job: Job) -> Lines:
+        unit, lines, file = job.unit, Lines(), shown(job.unit.file)
+        for together in self._batches(job):
+            for number, row in together:
+                if isinstance(row, Row):
+                    try:
+                        lines.add(*self._judged(row, file))
+                        continue
+                    except Exception as error:
+                        row = error
+                lines.fail(file, number, in_words(row))
+        read = self._open.get((unit.file, job.stamp))
+        if read is None or read.is_unchanged():
+            return lines
+        # Its bytes may be of two files: none of the unit's lines is kept.
+        lines = Lines()
+        for number in range(unit.first, unit.first + unit.count):
+            lines.fail(file, number, CHANGED)
+        return lines
 
     def _batches(self, job: Job) -> Iterator[list[tuple[int, Row | Exception]]]:
         """The rows of a unit, or why one cannot be read: on the CPU one by one, else as many as go there together."""

@@ -269,8 +269,13 @@ class Capture(Rendered):
 
     @property
     def stamp(self) -> str:
-        """Changes whenever one of its files does, as far as sizes and times of change tell; empty in memory."""
-        return " ".join(f"{size}@{changed}" for size, changed in (source.stamp for source in self._sources))
+        """Changes whenever one of its files does, as far as sizes and times of change tell, of content and of status;
+        empty in memory. The same on every machine that sees the files, as inodes need not be."""
+        return " ".join("{}@{}@{}".format(*source.stamp) for source in self._sources)
+
+    def is_unchanged(self) -> bool:
+        """Whether its paths still name the files that were opened, unchanged as far as their status tells."""
+        return all(source.is_unchanged() for source in self._sources)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Read everything; every problem of the data in words, an empty list if there is none.

@@ -41,7 +41,7 @@ class Source:
 
     Attributes:
         path: as given. file: the same for messages. size: bytes. header: its tensors and metadata.
-        stamp: size and time of change in nanoseconds, when it was opened.
+        stamp: size, and when content and status changed last, in nanoseconds, when it was opened.
 
     Raises:
         CaptureError: on construction, no such regular file or a damaged one; on reading, a file that changed.
@@ -62,7 +62,8 @@ class Source:
             if not stat.S_ISREG(status.st_mode):  # replaced between the first look and the opening
                 raise CaptureError("not a regular file", file=self.file)
             self.size = status.st_size
-            self.stamp = (status.st_size, status.st_mtime_ns)
+            self.stamp = _stamp_of(status)
+            self._place = (status.st_dev, status.st_ino)
             if header:
                 self.header = read_header(self.read, self.size, self.file)
         except BaseException:
@@ -119,6 +120,15 @@ class Source:
                 for begin in range(info.begin, info.end, _CHUNK):
                     self.read(begin, min(_CHUNK, info.end - begin))
 
+    def is_unchanged(self) -> bool:
+        """Whether its path still names the file that was opened, as far as its status tells: what another program put
+        in its place with the same size and time of change is another file."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return False
+        return _stamp_of(status) == self.stamp and (status.st_dev, status.st_ino) == self._place
+
     def rest(self) -> None:
         """Keep the file closed but while it is read, so that a folder of many files needs no descriptor for each."""
         with self._lock:
@@ -156,7 +166,8 @@ class Source:
                     raise CaptureError("the file became shorter while it was open; open it again", file=self.file)
                 done += got
             status = os.fstat(self._fd)
-            if (status.st_size, status.st_mtime_ns) != self.stamp:
+            # Not by the change of its status: another link to the file, or one less, is such a change too.
+            if _stamp_of(status)[:2] != self.stamp[:2] or (status.st_dev, status.st_ino) != self._place:
                 raise CaptureError("the file was changed while it was open; open it again", file=self.file)
         except OSError as error:
             raise CaptureError(f"cannot be read: {error.strerror}", file=self.file) from None
@@ -164,6 +175,11 @@ class Source:
             with self._lock:
                 self._readers -= 1
                 self._release()
+
+
+def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+    """Size, and when content and status changed last. Programs can set back the former time and not the latter."""
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _open_regular(path: Path, file: str) -> int:

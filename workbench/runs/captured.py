@@ -36,7 +36,7 @@ class _File:
     label: str
     path: Path | None = None
     capture: Capture | None = None
-    stamp: tuple[int, int] | None = None
+    stamp: tuple[int, ...] | None = None
 
 
 class CapturedRun:
@@ -264,13 +264,13 @@ def _files(source: Source, labels: Callable[[Path], str]) -> list[_File]:
     return [_File(labels(file), path=file) for file in (run_files(path) if is_folder else [path])]
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _stamp(path: Path) -> tuple[int, ...] | None:
     """What tells that a file was changed; ``None`` if it is gone."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _told(call: Call) -> tuple[Key, int | None, tuple[tuple[str, object], ...]]:

@@ -32,8 +32,8 @@ class Entry:
 
     Attributes:
         key: its relative name, as links carry it: ``samples/…``, ``<folder given>/…`` or ``upload/…``.
-        path: where it is. stamp: size and time of change, so that a file that changes is opened anew; of a folder, of
-            the names in it. folder: whether it is one.
+        path: where it is. stamp: size, and what changes with each change, so that a file that changes is opened anew; of
+            a folder, of the names in it. folder: whether it is one.
     """
 
     key: str
@@ -207,7 +207,8 @@ def _entry(key: str, path: Path, files: int = 0) -> list[Entry]:
     except OSError:  # gone meanwhile, or a link to nowhere
         return []
     folder = stat.S_ISDIR(status.st_mode)
-    return [Entry(key, path, (files if folder else status.st_size, status.st_mtime_ns), folder)]
+    changed = status.st_mtime_ns if folder else hash((status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    return [Entry(key, path, (files if folder else status.st_size, changed), folder)]
 
 
 class Uploads:
