@@ -115,6 +115,20 @@ def test_csv_holds_the_worst_rows_or_every_finding(cli: Run, tmp_path: Path) -> 
     ]
 
 
+def test_csv_cells_that_look_as_formulas_stay_as_they_are_and_are_told(cli: Run, tmp_path: Path) -> None:
+    names = ["=1+1.safetensors", "+a", "-b", "@c", "plain.safetensors"]
+    out = dataset(tmp_path / "out", [[census(name, 0, risk="at risk", layer=-1, p_clean=0.5) for name in names]])
+    target = tmp_path / "rows.csv"
+    said = flat(cli("audit", "report", out, "--csv", target))
+    assert f"The 5 worst rows are written to {target}" in said
+    assert "4 text cells begin with one of = + - @, written as it is" in said
+    assert {line["file"] for line in csv.DictReader(target.open())} == set(names)  # as programs read them
+    raw = target.read_text()
+    assert '"=1+1.safetensors"' in raw
+    assert ",-1," in raw  # a number is a number
+    assert "begins with one of" not in flat(cli("audit", "report", bad_audit(tmp_path), "--csv", target, "--force"))
+
+
 def flat(result: Result) -> str:
     return " ".join(result.stdout.split())
 

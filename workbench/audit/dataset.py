@@ -37,7 +37,7 @@ MOST_LINES = 4096  # of one row
 MOST_ROW = 1 << 40
 _LONGEST_LINE = 1 << 20  # bytes of the manifest's
 NAMES = tuple(column.name for column in COLUMNS)
-_TEXTS = frozenset(column.name for column in COLUMNS if column.type == "string")
+TEXTS = frozenset(column.name for column in COLUMNS if column.type == "string")
 CURE = "audit the folder again, into another one"
 
 
@@ -244,20 +244,10 @@ class Dataset:
             yield Lines(held, record, first, self._starts(held, record))
 
     def _starts(self, table: pa.Table, record: int) -> np.ndarray:
-        """Where rows begin, checked: every line has a file and a row."""
-        if not table.num_rows:
-            return np.empty(0, dtype=np.int64)
-        if table.column("file").null_count or table.column("row").null_count:
-            raise self.bad(record, "a line names no file or no row")
-        rows = table.column("row").to_numpy()
-        if rows.min() < 0 or rows.max() >= MOST_ROW:
-            raise self.bad(record, f"a line is of row {rows.min() if rows.min() < 0 else rows.max()}")
-        files = Lines(table, record, 0, rows).codes("file", Words())
-        changes = np.flatnonzero((np.diff(rows) != 0) | (np.diff(files) != 0)) + 1
-        starts: np.ndarray = np.concatenate([[0], changes])
-        if np.diff(starts, append=len(rows)).max() > MOST_LINES:
-            raise self.bad(record, f"a row has more than {MOST_LINES} lines")
-        return starts
+        try:
+            return row_starts(table)
+        except ValueError as error:
+            raise self.bad(record, str(error)) from None
 
     def _batches(self, record: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
         file = self._open(record)
@@ -288,7 +278,7 @@ class Dataset:
             if held != field.type:
                 raise self.bad(record, f"its column {field.name!r} is {held}, not {field.type}")
         try:
-            return pq.ParquetFile(path, metadata=about, read_dictionary=sorted(_TEXTS))
+            return pq.ParquetFile(path, metadata=about, read_dictionary=sorted(TEXTS))
         except Exception as error:
             raise self._unread(record, error) from None
 
@@ -331,6 +321,27 @@ class Dataset:
             return error
         text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
         return self.bad(record, f"cannot be read as Parquet: {text[:200]}")
+
+
+def row_starts(table: pa.Table) -> np.ndarray:
+    """int64 [rows]: where rows begin in lines whose texts are dictionaries, checked: every line has a file and a row.
+
+    Raises:
+        ValueError: one has none, or a row that no file has.
+    """
+    if not table.num_rows:
+        return np.empty(0, dtype=np.int64)
+    if table.column("file").null_count or table.column("row").null_count:
+        raise ValueError("a line names no file or no row")
+    rows = table.column("row").to_numpy()
+    if rows.min() < 0 or rows.max() >= MOST_ROW:
+        raise ValueError(f"a line is of row {rows.min() if rows.min() < 0 else rows.max()}")
+    files = Lines(table, 0, 0, rows).codes("file", Words())
+    changes = np.flatnonzero((np.diff(rows) != 0) | (np.diff(files) != 0)) + 1
+    starts: np.ndarray = np.concatenate([[0], changes])
+    if np.diff(starts, append=len(rows)).max() > MOST_LINES:
+        raise ValueError(f"a row has more than {MOST_LINES} lines")
+    return starts
 
 
 def is_kept(folder: Path, file: Path) -> bool:

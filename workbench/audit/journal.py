@@ -107,6 +107,17 @@ class Journal:
         self._spans[number] = (self._end + len(data) - len(payload), len(payload))
         self._end += len(data)
 
+    def payload(self, number: int, most: int | None = None) -> bytes:
+        """What one unit holds, or its first bytes.
+
+        Raises:
+            OSError: of the disk. KeyError: there is none.
+        """
+        begin, length = self._spans[number]
+        with self._path.open("rb") as file:
+            file.seek(begin)
+            return file.read(length if most is None else min(length, most))
+
     def payloads(self) -> Iterator[tuple[int, bytes]]:
         """Each unit's number and what it holds, by ascending number."""
         with self._path.open("rb") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -16,6 +17,7 @@ from workbench.audit.asked import Asked
 from workbench.audit.unit import Unit
 from workbench.audit.walk import Found, walk
 from workbench.capture import Capture, open_capture
+from workbench.capture.foreign import INDEX_SUFFIX
 from workbench.capture.row import SCORE_DTYPES
 from workbench.capture.values import shown
 from workbench.errors import CaptureError, UsageError
@@ -23,6 +25,7 @@ from workbench.paths.catalog import find_paths
 
 UNIT_LINES = 2**15  # of records, at most, where a row has no more
 PART_LINES = 2**16
+NOTHING_THERE = "holds no capture and no dump; name a folder of captures"
 _RENAME = "rename it, and audit it into another folder"
 _ASKED = "what is asked for cannot be: "
 _SIZES = {name: dtype.itemsize for dtype, name in SCORE_DTYPES.items()}
@@ -110,23 +113,29 @@ class AuditPlan:
         return sum(file.bytes for file in self.files)
 
 
-def make_plan(asked: Asked, seen: Callable[[int], None] = lambda files: None) -> AuditPlan:
+Planned = dict[tuple[object, ...], File]  # files by what names their content and what is asked of them
+
+
+def make_plan(
+    asked: Asked, seen: Callable[[int], None] = lambda files: None, *, leave: bool = True, known: Planned | None = None
+) -> AuditPlan:
     """Look at every file.
 
     Args:
-        seen: called with the number of files looked at, now and then.
+        seen: called with the number of files looked at, now and then. leave: as for ``walk``.
+        known: files that were looked at before with the same ``asked``, and are not again; others are put there.
 
     Raises:
         UsageError: there is nothing to audit, or the names of tensors and such cannot be understood.
     """
     lines = len(find_paths(asked.paths))
     files: dict[str, File] = {}
-    for found in walk(asked.folder, asked.inputs):
-        for file in _looked_at(found, asked, lines):
+    for found in walk(asked.folder, asked.inputs, leave=leave):
+        for file in _looked_at(found, asked, lines, known):
             files.setdefault(file.file, file)
             seen(len(files))
     if not files:
-        raise UsageError(f"{shown(asked.folder)}: holds no capture and no dump; name a folder of captures")
+        raise UsageError(f"{shown(asked.folder)}: {NOTHING_THERE}")
     if not any(file.rows for file in files.values()):
         for file in files.values():
             if file.error.startswith(_ASKED):
@@ -147,17 +156,42 @@ def _told_apart(files: Iterable[File]) -> Iterator[File]:
             yield file
 
 
-def _looked_at(found: Found, asked: Asked, lines: int) -> Iterable[File]:
+def _looked_at(found: Found, asked: Asked, lines: int, known: Planned | None) -> Iterable[File]:
     if found.error:
         return [File(found.file, None, error=found.error)]
     if not found.loose:
-        return [_file(found.file, asked, lines)]
-    single = [_file(file, asked, lines) for file in found.loose]
+        return [_known_file(found.file, asked, lines, known)]
+    single = [_known_file(file, asked, lines, known) for file in found.loose]
     if len(single) == 1 or not any(file.error for file in single):
         return single
     # Where some say nothing by themselves, as lengths beside scores, the folder may say it.
     together = _file(found.file, asked, lines, whole=True)
     return single if together.error else [together]
+
+
+def _known_file(name: str, asked: Asked, lines: int, known: Planned | None) -> File:
+    """As ``_file``; a file by itself is looked at once for as long as its status stays."""
+    key = () if known is None else _status(asked.path_of(name))
+    if known is None or not key:
+        return _file(name, asked, lines)
+    if (name, *key) not in known:
+        found = _file(name, asked, lines)
+        if found.error or _status(asked.path_of(name)) != key:
+            return found
+        known[name, *key] = found
+    return known[name, *key]
+
+
+def _status(path: Path) -> tuple[object, ...]:
+    """What changes whenever a file does; empty for a folder or a set of several files, of which it would not tell."""
+    if path.name.endswith(INDEX_SUFFIX):
+        return ()
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    regular = stat.S_ISREG(status.st_mode)
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev, status.st_ino) if regular else ()
 
 
 def _file(name: str, asked: Asked, lines: int, whole: bool = False) -> File:
@@ -212,9 +246,9 @@ def _spans(sizes: torch.Tensor, most_bytes: int, most_rows: int) -> Iterator[tup
         first = last
 
 
-def appeared(known: Collection[str], asked: Asked) -> tuple[str, ...]:
+def appeared(known: Collection[str], asked: Asked, *, leave: bool = True) -> tuple[str, ...]:
     """What there is to open now that is not known, by printable names; no file is looked into."""
-    found = (one for one in walk(asked.folder, asked.inputs) if shown(one.file) not in known)
+    found = (one for one in walk(asked.folder, asked.inputs, leave=leave) if shown(one.file) not in known)
     names = (shown(file) for one in found for file in (one.loose or (one.file,)))
     return tuple(dict.fromkeys(name for name in names if name not in known))
 

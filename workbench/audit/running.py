@@ -114,14 +114,14 @@ def _work(store: Store, plan: AuditPlan, task: AuditTask, executor: Executor, pr
     if units_done == units:
         return
     for outcome in executor.run(task, store.todo()):
-        found = _given_up(outcome.unit, outcome.reason) if isinstance(outcome, Lost) else outcome[1]
+        found = given_up(outcome.unit, outcome.reason) if isinstance(outcome, Lost) else outcome[1]
         store.add(found)
         units_done, rows_done, bytes_done = units_done + 1, rows_done + found.rows, bytes_done + found.bytes
         failed += found.failed
         tell()
 
 
-def _given_up(job: Job, reason: str) -> Done:
+def given_up(job: Job, reason: str) -> Done:
     """The lines of a unit that no worker returned."""
     unit, lines = job.unit, Lines()
     for row in range(unit.first, unit.first + unit.count):

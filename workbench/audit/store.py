@@ -70,7 +70,7 @@ class Store:
     def __init__(self, out: str | bytes | os.PathLike[str], asked: Asked) -> None:
         self.name, self.folder = shown(out), Path(path_text(out))
         self._asked = asked
-        self._versions = _versions()
+        self._versions = versions()
         self._make()
         self._lock = filelock.FileLock(self.folder / LOCK, blocking=False)
         try:
@@ -377,7 +377,8 @@ def joined_nothing() -> pa.Table:
     return arrow_schema().empty_table()
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what an audit's records depend on."""
     from importlib.metadata import PackageNotFoundError, version
 
     import torch

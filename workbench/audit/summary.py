@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from workbench.audit.dataset import CURE, Dataset, FileLine
 from workbench.audit.summing import BY, COLUMNS, LEVELS, VERDICTS, Summing
@@ -16,6 +16,7 @@ from workbench.rendering import Rendered
 
 WORST, GROUPS = 20, 12
 UNKNOWN = "unknown"
+Kind = Literal["audit", "scan"]
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Summary(Rendered):
         shares: rows with scores that selectors treat apart.
         worst: the worst rows, each by its worst line with all its columns. errors: rows that could not be read or
             judged, a line each, the first ones.
+        kind: ``audit``, or ``scan``, whose lines are kept nowhere that others read.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Summary(Rendered):
     shares: Shares
     worst: tuple[Mapping[str, Any], ...]
     errors: tuple[Mapping[str, Any], ...]
+    kind: Kind = "audit"
 
     @property
     def loses(self) -> bool:
@@ -182,10 +185,35 @@ def summarize(
             file=dataset.name,
         )
     dataset.check_rows(summing.rows)
-    return _summary(dataset, files, summing, groups)
+    return summary_of(
+        summing,
+        dataset.whole_lines,
+        groups,
+        name=dataset.name,
+        folder=shown(dataset.folder),
+        about=dataset.about,
+        unfinished=dataset.unfinished(),
+        files=files,
+    )
 
 
-def _summary(dataset: Dataset, files: Files, summing: Summing, groups: int) -> Summary:
+def summary_of(
+    summing: Summing,
+    whole_lines: Callable[[Sequence[tuple[int, int]]], Sequence[Mapping[str, Any]]],
+    groups: int,
+    *,
+    name: str,
+    folder: str,
+    about: Mapping[str, Any],
+    unfinished: Unfinished | None,
+    files: Files,
+    kind: Kind = "audit",
+) -> Summary:
+    """What a pass amounts to.
+
+    Args:
+        whole_lines: gives the lines at places that ``Summing`` names. groups: how many of a column.
+    """
     paths = [PathTally(name, *counts) for name, counts in summing.paths()]
     paths.sort(key=lambda one: (*(-number for number in one.gravity), one.path or ""))
     grouped = {}
@@ -193,12 +221,12 @@ def _summary(dataset: Dataset, files: Files, summing: Summing, groups: int) -> S
         gravest, more = summing.by[name].worst(groups)
         grouped[name] = Grouped(tuple(Group(key, tally) for key, tally in gravest), len(summing.by[name]), more)
     worst, errors = summing.worst.places(), summing.errors.places()
-    told = dataset.whole_lines([*worst, *errors])
+    told = whole_lines([*worst, *errors])
     return Summary(
-        name=dataset.name,
-        folder=shown(dataset.folder),
-        about=dataset.about,
-        unfinished=dataset.unfinished(),
+        name=name,
+        folder=folder,
+        about=about,
+        unfinished=unfinished,
         files=files,
         calls=len(summing.seen_calls),
         total=summing.total,
@@ -212,6 +240,7 @@ def _summary(dataset: Dataset, files: Files, summing: Summing, groups: int) -> S
         shares=Shares(*map(int, summing.shares)),
         worst=tuple(told[: len(worst)]),
         errors=tuple(told[len(worst) :]),
+        kind=kind,
     )
 
 

@@ -158,7 +158,7 @@ def shares_table(found: Summary) -> Table:
 def files_table(found: Summary) -> Table:
     """Files that were not audited, or not all of them."""
     rows = [(line.file, line.state, line.error) for line in found.files.faulty]
-    title = "Files that could not be audited whole"
+    title = f"Files that could not be {'scanned' if found.kind == 'scan' else 'audited'} whole"
     return _first(title, (("file", "text"), ("state", "word"), ("why", "text")), rows, found.files.of)
 
 

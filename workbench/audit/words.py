@@ -9,6 +9,7 @@ from workbench.audit.summary import UNKNOWN, Summary
 from workbench.audit.tally import Tally
 from workbench.words import listed
 
+_PAST = {"audit": "audited", "scan": "scanned"}
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -19,10 +20,15 @@ def audit_sentence(found: Summary) -> str:
 
 
 def unfinished_words(found: Summary) -> str:
-    """How far an audit is that is not finished; empty for others."""
+    """How far an audit or a scan is that is not finished; empty for others."""
     at = found.unfinished
     if at is None:
         return ""
+    if found.kind == "scan":
+        if at.units is None:
+            return "The scan is not finished: its files are being looked at."
+        done = (at.units or 0) - (at.open or 0)
+        return f"The scan is not finished: {done:,} of {at.units:,} {_noun(at.units, 'unit')} of work are done."
     if at.units is None:
         return "The audit is not finished: its plan is not made yet; start it again to go on."
     return (
@@ -35,7 +41,7 @@ def _sentence(found: Summary) -> str:
     total = found.total
     if not total.rows:
         files = found.files.files
-        return "No row was audited" + (f" in {_files(files)}." if files else ".")
+        return f"No row was {_PAST[found.kind]}" + (f" in {_files(files)}." if files else ".")
     of = f"{total.rows:,} {_noun(total.rows, 'row')}"
     if not total.recorded and not found.routed and not found.unrouted and not found.loses:
         return f"None of {of} was judged on a path that it reaches or may reach.{_errors(total)}"
@@ -78,6 +84,9 @@ def route_cure(found: Summary) -> str:
     if not found.unrouted or not options:
         return ""
     rows = f"{found.unrouted:,} {_noun(found.unrouted, 'row')}"
+    if found.kind == "scan":
+        names = listed(name for name in ("op", "release", "device") if found.about["asked"].get(name) is None)
+        return f"Which path the op sends {rows} to is not known: choose {names}, which stand over what captures say."
     return (
         f"Which path the op sends {rows} to is not known: audit into another folder with {listed(options)}, "
         "which stand over what the captures say."
@@ -103,7 +112,7 @@ def fault_words(found: Summary) -> str:
     """What could not be audited, in a few words; empty if nothing."""
     told = []
     if found.files.of:
-        told.append(f"{_files(found.files.of)} of {found.files.files:,} could not be audited")
+        told.append(f"{_files(found.files.of)} of {found.files.files:,} could not be {_PAST[found.kind]}")
     if found.total.errors:
         told.append(f"{found.total.errors:,} {_noun(found.total.errors, 'row')} could not be read or judged")
     return listed(told)
@@ -117,7 +126,7 @@ def about_words(found: Summary) -> str:
     files = found.files
     if files.files:
         parts.append(f"{_files(files.files)} of {size_words(files.bytes)} ({states_words(files.states)})")
-    return f"{found.name}: {listed(parts)}, audited from {found.folder}"
+    return f"{found.name}: {listed(parts)}, {_PAST[found.kind]} from {found.folder}"
 
 
 def states_words(states: Mapping[str, int]) -> str:

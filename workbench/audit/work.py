@@ -60,25 +60,27 @@ class AuditTask:
 
     Attributes:
         device: where rows are judged, as torch names it; the lines are the same on any.
+        changed: what is said of rows whose file is another than the planned one.
     """
 
     asked: Asked
     device: str = "cpu"
+    changed: str = CHANGED
 
     def open(self, worker: int) -> Callable[[Job], Done]:
         """A worker, which keeps a few captures open."""
-        return Worker(self.asked, self.device)
+        return Worker(self.asked, self.device, self.changed)
 
 
 class Worker:
     """Works off units, one after the other.
 
     Args:
-        asked, device: of the audit.
+        asked, device, changed: as of ``AuditTask``.
     """
 
-    def __init__(self, asked: Asked, device: str = "cpu") -> None:
-        self._asked, self._paths = asked, find_paths(asked.paths)
+    def __init__(self, asked: Asked, device: str = "cpu", changed: str = CHANGED) -> None:
+        self._asked, self._paths, self._changed = asked, find_paths(asked.paths), changed
         self._device = torch.device(device)
         self._together = 1 if self._device.type == "cpu" else TOGETHER
         self._open: OrderedDict[tuple[str, str], Capture] = OrderedDict()
@@ -111,7 +113,7 @@ class Worker:
         # Its bytes may be of two files: none of the unit's lines is kept.
         lines = Lines()
         for number in range(unit.first, unit.first + unit.count):
-            lines.fail(file, number, CHANGED)
+            lines.fail(file, number, self._changed)
         return lines
 
     def _batches(self, job: Job) -> Iterator[list[tuple[int, Row | Exception]]]:
@@ -168,7 +170,7 @@ class Worker:
         capture = open_capture(self._asked.path_of(job.unit.file), **self._asked.opening)
         if capture.stamp != job.stamp:
             capture.close()
-            raise CaptureError(CHANGED)
+            raise CaptureError(self._changed)
         self._open[key] = capture
         if len(self._open) > OPEN:
             self._open.popitem(last=False)[1].close()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from workbench.audit.tables import Cell, Table
 
 MOST = 10_000
+FORMULA = "=+-@"  # what a cell begins with that spreadsheets take for a formula
 
 Output = Annotated[str, typer.Argument(metavar="OUT", help="The output folder of an audit.")]
 
@@ -74,7 +75,8 @@ def report(
         save(audit_page(found), html, force, CURE)
         written.append(f"The page is written to {html}")
     if csv is not None:
-        written.append(f"{_write_csv(dataset, found, Path(csv), every, force)} to {csv}")
+        told, formulas = _write_csv(dataset, found, Path(csv), every, force)
+        written += [f"{told} to {csv}", *([_formula_words(formulas)] if formulas else [])]
     if json:
         print_json(
             {"command": "audit report", "sentence": audit_sentence(found), "loses": found.loses, "summary": found}
@@ -106,7 +108,26 @@ def _code(found: Summary) -> int:
     return FOUND if found.loses else CLEAN
 
 
-def _write_csv(dataset: Dataset, found: Summary, target: Path, every: bool, force: bool) -> str:
+def _formula_words(cells: int) -> str:
+    text = f"{cells} text {'cell begins' if cells == 1 else 'cells begin'} with one of {' '.join(FORMULA)}"
+    return f"{text}, written as it is: a spreadsheet takes that for a formula unless the columns are imported as text"
+
+
+def _formulas(piece: pa.Table) -> int:
+    """Cells of text columns that a spreadsheet would take for formulas."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = (column for column in piece.columns if pa.types.is_string(column.type))
+    return sum(pc.sum(pc.match_substring_regex(column, "^[=+@-]")).as_py() or 0 for column in texts)
+
+
+def _write_csv(dataset: Dataset, found: Summary, target: Path, every: bool, force: bool) -> tuple[str, int]:
+    """The lines as they are, text in quotes, numbers without; what was written, and how many cells look as formulas.
+
+    No cell is altered for the sake of spreadsheets: programs read the file, and a name with an apostrophe before it is
+    another name.
+    """
     import pyarrow as pa
     from pyarrow import csv
 
@@ -116,7 +137,7 @@ def _write_csv(dataset: Dataset, found: Summary, target: Path, every: bool, forc
     def pieces() -> Iterator[pa.Table]:
         return findings(dataset) if every else iter([pa.Table.from_pylist(list(found.worst), schema=arrow_schema())])
 
-    written = 0
+    written = formulas = 0
     try:
         with (
             put_in_place(target, str(target), overwrite=force, cure=CURE) as temporary,
@@ -124,12 +145,13 @@ def _write_csv(dataset: Dataset, found: Summary, target: Path, every: bool, forc
         ):
             for piece in pieces():
                 out.write_table(piece)
-                written += piece.num_rows
+                written, formulas = written + piece.num_rows, formulas + _formulas(piece)
     except OSError as error:
         raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
     if every:
-        return f"{written} {'line that is a finding is' if written == 1 else 'lines that are findings are'} written"
-    return f"The {written} worst rows are written" if written != 1 else "The worst row is written"
+        many = f"{written} {'line that is a finding is' if written == 1 else 'lines that are findings are'} written"
+        return many, formulas
+    return (f"The {written} worst rows are written" if written != 1 else "The worst row is written"), formulas
 
 
 def print_summary(found: Summary) -> None:
