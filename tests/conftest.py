@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
+import pytest
 import torch
 
 torch.set_num_threads(1)  # rows are short: threads cost more than they save, and two cores run much else
@@ -11,3 +13,11 @@ torch.set_num_threads(1)  # rows are short: threads cost more than they save, an
 # What a shell runs in the background ignores Ctrl-C, and so does all that is started there: tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What pages scan is kept in a folder of the tests' own, and not in the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOPK_WORKBENCH_SCANS", str(tmp_path_factory.mktemp("scans")))
+        yield

@@ -125,12 +125,6 @@ def test_a_row_whose_file_is_not_on_offer_says_how_to_reach_it(page: Open, where
     assert not page(where / "out", copy).get("page_link")
 
 
-def test_without_an_audit_it_says_how_to_make_one(page: Open, where: Path) -> None:
-    assert "No audit is on offer. Audit a folder with `workbench audit FOLDER --out OUT`" in texts(
-        page(where / "dumps")
-    )
-
-
 def test_an_unfinished_audit_is_told(page: Open, tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
@@ -190,6 +184,6 @@ def test_audits_are_listed_apart_from_captures(where: Path) -> None:
 
 
 def test_the_value_survives_the_url() -> None:
-    value = Overview("out", "a/b.safetensors", 3)
+    value = Overview(audit="out", file="a/b.safetensors", row=3)
     assert from_params(to_params(value)) == (value, [])
     assert to_params(Overview()) == {}

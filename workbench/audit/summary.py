@@ -214,12 +214,12 @@ def summary_of(
     Args:
         whole_lines: gives the lines at places that ``Summing`` names. groups: how many of a column.
     """
-    paths = [PathTally(name, *counts) for name, counts in summing.paths()]
+    paths = [PathTally(path, *counts) for path, counts in summing.paths()]
     paths.sort(key=lambda one: (*(-number for number in one.gravity), one.path or ""))
     grouped = {}
-    for name in BY:
-        gravest, more = summing.by[name].worst(groups)
-        grouped[name] = Grouped(tuple(Group(key, tally) for key, tally in gravest), len(summing.by[name]), more)
+    for by in BY:
+        gravest, more = summing.by[by].worst(groups)
+        grouped[by] = Grouped(tuple(Group(key, tally) for key, tally in gravest), len(summing.by[by]), more)
     worst, errors = summing.worst.places(), summing.errors.places()
     told = whole_lines([*worst, *errors])
     return Summary(

@@ -19,6 +19,7 @@ from workbench.resources import samples_dir
 from workbench.runs.matrix_saved import FORMAT as MATRIX_FORMAT
 from workbench.runs.matrix_saved import SUFFIX as MATRIX_SUFFIX
 from workbench.ui.dumps import DUMPS, SUFFIXES, recognised
+from workbench.words import few
 
 DEFAULT_SAMPLE = "samples/smollm2-lm-head.safetensors"
 UPLOADS, SAMPLES = "upload", "samples"
@@ -32,8 +33,8 @@ class Entry:
 
     Attributes:
         key: its relative name, as links carry it: ``samples/…``, ``<folder given>/…`` or ``upload/…``.
-        path: where it is. stamp: size, and what changes with each change, so that a file that changes is opened anew; of
-            a folder, of the names in it. folder: whether it is one.
+        path: where it is. stamp: size, and what changes with each change, so that a file is then opened anew; of a
+            folder, of the names in it. folder: whether it is one.
     """
 
     key: str
@@ -72,25 +73,35 @@ def list_captures(arguments: Sequence[str]) -> Library:
     """The files named or found below the folders in ``arguments``, and the samples."""
     entries: list[Entry] = []
     notes: list[str] = []
-    labels: dict[str, int] = {}
-    for argument in arguments:
-        path = Path(argument)
-        label = _label(path, labels)
+    for label, path in labelled(arguments):
         if path.is_dir():
-            found, more = _below(path, label)
+            leaving: list[str] = []
+            found, more = _below(path, label, leaving=leaving)
             entries += found
+            notes += [_leaving_words(label, leaving)] if leaving else []
             notes += [f"{label}: only the first {MOST_FILES} capture files are listed"] if more else []
             notes += [] if found or _audits_below(path) else [f"{label}: no capture files below this folder"]
         elif path.exists():
             entries += [] if is_matrix(path) else _entry(label, path)
         else:
-            notes.append(f"{shown(argument)}: no such file or folder")
+            notes.append(f"{shown(path)}: no such file or folder")
     given = bool(entries)
     try:
         entries += _below(samples_dir(), SAMPLES)[0]
     except FileNotFoundError as error:
         notes.append(str(error))
     return Library(tuple(entries), tuple(notes), given)
+
+
+def _leaving_words(label: str, leaving: Sequence[str]) -> str:
+    many = "a link leads" if len(leaving) == 1 else f"{len(leaving)} links lead"
+    return f"{label}: {many} out of this folder, not followed: {few(leaving, 3)}"
+
+
+def labelled(arguments: Sequence[str]) -> list[tuple[str, Path]]:
+    """What was given, each with the name that the keys of what lies below it begin with."""
+    labels: dict[str, int] = {}
+    return [(_label(path, labels), path) for path in map(Path, arguments)]
 
 
 def _label(path: Path, labels: dict[str, int]) -> str:
@@ -105,10 +116,7 @@ def _label(path: Path, labels: dict[str, int]) -> str:
 def list_matrices(arguments: Sequence[str]) -> tuple[Entry, ...]:
     """The saved matrices row × release among ``arguments``, and below the folders among them."""
     entries: list[Entry] = []
-    labels: dict[str, int] = {}
-    for argument in arguments:
-        path = Path(argument)
-        label = _label(path, labels)
+    for label, path in labelled(arguments):
         found = _below(path, label, MATRIX_SUFFIX)[0] if path.is_dir() else _entry(label, path)
         entries += [entry for entry in found if is_matrix(entry.path)]
     return tuple(entries)
@@ -117,10 +125,7 @@ def list_matrices(arguments: Sequence[str]) -> tuple[Entry, ...]:
 def list_audits(arguments: Sequence[str]) -> tuple[Entry, ...]:
     """The output folders of audits among ``arguments``, and below the folders among them."""
     entries: list[Entry] = []
-    labels: dict[str, int] = {}
-    for argument in arguments:
-        path = Path(argument)
-        label = _label(path, labels)
+    for label, path in labelled(arguments):
         root = os.path.realpath(path)
         for folder in _audits_below(path):
             below = Path(folder).relative_to(root)
@@ -167,14 +172,21 @@ def is_matrix(path: Path) -> bool:
         return False
 
 
-def _below(folder: Path, label: str, suffix: str | None = None) -> tuple[list[Entry], bool]:
+def _below(
+    folder: Path, label: str, suffix: str | None = None, leaving: list[str] | None = None
+) -> tuple[list[Entry], bool]:
     """Captures and dumps below a folder, or files of one suffix, in order of their names; links that leave the folder
-    are passed over."""
+    are not followed, and put into ``leaving``."""
     root = os.path.realpath(folder)
     found: list[Entry] = []
     for parent, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         visible = sorted(name for name in files if not name.startswith("."))
+        if leaving is not None:
+            away = (Path(parent, name) for name in folders)
+            leaving += [
+                shown(path.relative_to(root)) for path in away if path.is_symlink() and not _is_inside(path, root)
+            ]
         if is_audit(folders, visible):
             folders.clear()
             continue
@@ -188,6 +200,8 @@ def _below(folder: Path, label: str, suffix: str | None = None) -> tuple[list[En
         paths += [Path(parent, name) for name in sorted(visible) if not (sets and _SHARD.search(name))]
         for path in paths:
             if not _is_inside(path, root):
+                if leaving is not None:
+                    leaving.append(shown(path.relative_to(root)))
                 continue
             if len(found) == MOST_FILES:
                 return found, True

@@ -1,44 +1,26 @@
-"""The page that opens an audit's output folder: one sentence, pictures, the worst rows and ways to inspect them."""
+"""The page that says what is wrong in a folder of captures: by a scan of it, or out of an audit's output folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
-from workbench.audit.summary import Summary
-from workbench.audit.tables import (
-    GROUPED,
-    errors_table,
-    files_table,
-    group_table,
-    missing_text,
-    path_text,
-    paths_table,
-    shares_table,
-    worst_table,
-)
-from workbench.audit.words import about_words, audit_sentence, fault_words, line_state
 from workbench.errors import WorkbenchError
-from workbench.figures.audit import captions, grid_figure, paths_figure, paths_shown
-from workbench.figures.audit_page import audit_colour, cell_text
-from workbench.figures.words import count
-from workbench.paths.catalog import PATHS
-from workbench.paths.ops import OPS
-from workbench.ui import inspector, state
+from workbench.ui import scans, state
 from workbench.ui.audits import audits, summary
-from workbench.ui.common import PLOT, callout, error_box, figures_row
-from workbench.ui.library import Entry, same_name
-from workbench.ui.loading import library, opened
-from workbench.ui.overview_tables import chips, column_config, frame, offer_tables, show_table
+from workbench.ui.common import error_box
+from workbench.ui.library import Entry
+from workbench.ui.loading import library
+from workbench.ui.overview_scan import show_scan
+from workbench.ui.overview_shown import show_found
 from workbench.ui.overview_view import OVERVIEW
-from workbench.ui.view import View, brief
+from workbench.ui.scans import Place
+from workbench.ui.view import brief
 
 _SEEN = "overview-seen"  # whether this session met the app's first page, or chose this one
-_TENSORS = ("scores", "lengths", "starts", "indices")
+_FORGET = dict.fromkeys(("audit", "scan", "file", "row"))
+AUDIT, SCAN = "audit", "scan"
 
 
 def page() -> st.Page:
@@ -55,206 +37,65 @@ def opens_first() -> bool:
 
 
 def overview_page() -> None:
-    """What an audit found."""
+    """What is wrong in these captures."""
     st.session_state[_SEEN] = True
     OVERVIEW.follow_url()
-    st.markdown("#### What an audit found")
-    notices = st.empty()
+    head, notices = st.empty(), st.empty()
     try:
-        _show()
+        _show(head)
     except WorkbenchError as error:
         error_box(error)
     OVERVIEW.write_url()
     if OVERVIEW.notices():
         notices.warning("\n\n".join(state.plain(text) for text in OVERVIEW.notices()), icon=":material/link:")
+    st.caption(state.plain(scans.reach()))
 
 
-def _show() -> None:
-    offered = audits()
-    key = _pick(offered)
-    if key is None:
-        st.info(
-            "No audit is on offer. Audit a folder with `workbench audit FOLDER --out OUT`, then give both at start: "
-            "`workbench app OUT FOLDER`."
-        )
+def _show(head: st.delta_generator.DeltaGenerator) -> None:
+    offered, places = audits(), scans.places()
+    left, right = st.columns([4, 2.2], vertical_alignment="bottom")
+    with left:
+        chosen = _pick(offered, places)
+    if chosen is None:
+        head.markdown("#### What is wrong in these captures")
+        st.info("There is nothing to look at: start the app with captures, or folders that hold some.")
         return
-    found = replace(summary(offered[key], st.empty()), name=key)
-    callout(audit_sentence(found), audit_colour(found))
-    if fault := fault_words(found):
-        st.warning(state.plain(f"{fault[:1].upper()}{fault[1:]}: see the end of this page."), icon=":material/warning:")
-    st.caption(state.plain(f"{about_words(found)}."))
-    _pictures(found, key)
-    offer_tables(found, key)
-    if found.worst:
-        _worst(found, key)
-    _groups(found, key)
-    _rest(found)
+    kind, key = chosen
+    if kind == SCAN:
+        head.markdown("#### What is wrong in these captures")
+        show_scan(places[key], right)
+        return
+    head.markdown("#### What an audit found")
+    show_found(replace(summary(offered[key], st.empty()), name=key), key)
 
 
-def _pick(offered: dict[str, Entry]) -> str | None:
-    """The audit that is shown: the one chosen, else the first."""
+def _pick(offered: dict[str, Entry], places: dict[str, Place]) -> tuple[str, str] | None:
+    """What is shown: the audit or folder that was chosen, else the first audit, else the first folder."""
     view = OVERVIEW.current()
-    if view.audit is not None and view.audit not in offered:
-        OVERVIEW.note(f"The link's audit {brief(view.audit)} is not below the folders given at start.")
-        view = OVERVIEW.settle(audit=None, file=None, row=None)
-    if not offered:
+    for kind, known, words in ((AUDIT, offered, "audit"), (SCAN, places, "folder")):
+        asked = getattr(view, kind)
+        if asked is not None and asked not in known:
+            OVERVIEW.note(f"The link's {words} {brief(asked)} is not below the folders given at start.")
+            view = OVERVIEW.settle(**_FORGET)
+    options = [*((AUDIT, key) for key in offered), *((SCAN, key) for key in places)]
+    if not options:
         return None
-    if view.audit is None:
-        view = OVERVIEW.settle(audit=next(iter(offered)))
-    st.session_state["audit"] = view.audit
-    st.selectbox(
-        "Audit",
-        list(offered),
-        key="audit",
-        on_change=lambda: OVERVIEW.change(audit=st.session_state["audit"], file=None, row=None),
-        help="output folders of `workbench audit`, among what was given at start",
-    )
-    return view.audit
-
-
-def _pictures(found: Summary, key: str) -> None:
-    grid, paths = grid_figure(found), paths_shown(found)
-    about_paths, about_grid = captions(found)
-    places = st.columns([1, 1]) if paths and grid is not None else [st.container(), st.container()]
-    if paths:
-        with places[0]:
-            st.markdown("**Bad rows by path**")
-            st.plotly_chart(paths_figure(found), key=f"paths:{key}", theme=None, config=PLOT)
-            st.caption(state.plain(about_paths))
-    if grid is not None:
-        with places[1]:
-            st.markdown("**Bad rows by layer and step**")
-            st.plotly_chart(grid, key=f"grid:{key}", theme=None, config=PLOT)
-            st.caption(state.plain(about_grid))
-
-
-def _worst(found: Summary, key: str) -> None:
-    """The worst rows; one of them in full, with the way to inspect it."""
-    at = _chosen(found)
-    table = worst_table(found)
-    st.markdown(f"**{state.plain(table.title)}**: click one to see it below")
-    widget = f"worst:{key}"
-    st.session_state[widget] = {"selection": {"rows": [at]}}
+    chosen = (SCAN, view.scan) if view.scan is not None else (AUDIT, view.audit) if view.audit is not None else None
+    if chosen is None:
+        chosen = options[0]
+        OVERVIEW.settle(**{chosen[0]: chosen[1]})
+    st.session_state["overview-of"] = chosen
 
     def take() -> None:
-        selection = st.session_state[widget].selection
-        places = [cell[0] for cell in selection.cells] or selection.rows
-        if places:
-            line = found.worst[places[0]]
-            OVERVIEW.change(file=line["file"], row=line["row"])
+        kind, key = st.session_state["overview-of"]
+        OVERVIEW.change(**{**_FORGET, kind: key})
 
-    st.dataframe(
-        chips(frame(table), "finding"),
-        key=widget,
-        hide_index=True,
-        height="content" if len(table.rows) <= 10 else 388,
-        placeholder="–",
-        on_select=take,
-        selection_mode=["single-row", "single-cell"],
-        column_config=column_config(table, "finding"),
+    st.selectbox(
+        "Captures, or an audit of some",
+        options,
+        key="overview-of",
+        format_func=lambda one: f"{one[1]}  (audit)" if one[0] == AUDIT else one[1],
+        on_change=take,
+        help="Captures are scanned now. An audit is the output folder of `workbench audit`: give it at start.",
     )
-    _row(found, found.worst[at])
-
-
-def _chosen(found: Summary) -> int:
-    """Which of the worst rows is shown in full: the one chosen, else the first."""
-    view = OVERVIEW.current()
-    for at, line in enumerate(found.worst):
-        if (line["file"], line["row"]) == (view.file, view.row):
-            return at
-    if view.file is not None or view.row is not None:
-        name = f"row {view.row} of {brief(view.file or '')}"
-        OVERVIEW.note(f"The link names {name}, which is not among the {count(len(found.worst))} worst rows here.")
-        OVERVIEW.settle(file=None, row=None)
-    return 0
-
-
-def _row(found: Summary, line: Mapping[str, Any]) -> None:
-    """One line of the records in numbers."""
-    where = f"Row {count(line['row'])} of {brief(line['file'], 100)}"
-    st.markdown(f"##### {state.plain(where)}: {line_state(line)}")
-    missing = missing_text(line)
-    numbers = [
-        ("Path", path_text(line) or "unknown", "that the finding is of"),
-        ("Missing", cell_text("missing", missing), "winners: counted in a recorded selection, else ~ on average"),
-        ("p clean", cell_text("p_clean", line["p_clean"]), "that a random arrival order loses nothing"),
-        ("Population", count(line["population"]), "scores in the threshold bin"),
-        ("Capacity", count(line["capacity"]), "scores that the buffer holds"),
-        ("k of length", f"{count(line['k'])} of {count(line['length'])}", "winners wanted, and valid scores"),
-    ]
-    known = [number for number in numbers if number[1] != "–"]
-    figures_row(known, [2.2, *[1] * (len(known) - 2), 1.6, *[1] * (len(numbers) - len(known))])
-    if line["finding"]:
-        st.markdown(state.plain(f"The selector {line['finding']}."))
-    _link(found, line)
-
-
-def _link(found: Summary, line: Mapping[str, Any]) -> None:
-    """The row in the inspector, where its file is on offer and still holds it."""
-    entries = library().entries
-    here = [one for one in entries if _is_at(one, found.folder, line["file"])]
-    for entry in here or same_name(entries, line["file"]):
-        params = _params(found, line)
-        names = View(scores=params.get("scores"), lengths=params.get("lengths"), starts=params.get("starts"))
-        names = replace(names, indices=params.get("indices"))
-        try:
-            held = opened(entry, names)
-            if line["row"] >= len(held.capture) or held.capture.digest_of(line["row"]) != line["scores"]:
-                continue
-        except WorkbenchError:
-            continue
-        st.page_link(
-            inspector.page(),
-            label=state.plain(f"Inspect row {count(line['row'])} of {brief(entry.key, 80)}"),
-            icon=":material/search:",
-            query_params={"capture": entry.key, "digest": held.digest, **params},
-        )
-        return
-    what = "holds other scores now" if here else "is not on offer here"
-    st.caption(
-        state.plain(
-            f"{brief(line['file'], 120)} {what}. To inspect its rows, start the app with the audited folder too: "
-        )
-        + f"`workbench app OUT {_code(found.folder)}`"
-    )
-
-
-def _code(text: str) -> str:
-    return brief(text, 200).replace("`", "'")
-
-
-def _is_at(entry: Entry, folder: str, file: str) -> bool:
-    try:
-        return entry.path.resolve() == Path(folder, file).resolve()
-    except (OSError, ValueError):
-        return False
-
-
-def _params(found: Summary, line: Mapping[str, Any]) -> dict[str, str]:
-    """The circumstances of a line, as the inspector's link takes them."""
-    asked = found.about["asked"]
-    said = {"row": line["row"], "k": line["k"], "device": line["device"], **{one: asked.get(one) for one in _TENSORS}}
-    known = [op for op in OPS if op.name == line["op"]]
-    said |= {"op": line["op"]} if known else {}
-    said |= {"release": line["release"]} if any(line["release"] in op.package_releases for op in OPS) else {}
-    said |= {"path": line["path"]} if any(path.name == line["path"] for path in PATHS) else {}
-    said |= {"view": "diff", "engine": "recorded"} if line["engine"] == "recorded" else {}
-    return {name: str(value) for name, value in said.items() if value is not None}
-
-
-def _groups(found: Summary, key: str) -> None:
-    """Paths and groups, a tab each."""
-    shown = {"path": paths_table(found), **{name: group_table(name, found) for name in GROUPED}}
-    shown = {name: table for name, table in shown.items() if table.rows}
-    if not shown:
-        return
-    for tab, table in zip(st.tabs([f"By {name}" for name in shown]), shown.values(), strict=True):
-        with tab:
-            show_table(table)
-
-
-def _rest(found: Summary) -> None:
-    for table in (shares_table(found), files_table(found), errors_table(found)):
-        if table.rows:
-            st.markdown(f"**{state.plain(table.title)}**")
-            show_table(table)
+    return str(chosen[0]), str(chosen[1])

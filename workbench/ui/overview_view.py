@@ -7,26 +7,40 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.errors import UsageError
+from workbench.paths.devices import get_device
+from workbench.paths.releases import parse_release
+from workbench.paths.routing import get_op
 from workbench.ui.carried import Carried, Params
 from workbench.ui.view import brief, read_text, read_whole, unknown_params
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Which audit is shown, and which of its worst rows below; ``None`` means that nothing was chosen.
+    """Which audit or scan is shown, and which of its worst rows below; ``None`` means that nothing was chosen.
 
     Attributes:
-        audit: key of its output folder. file, row: of the row.
+        audit: key of its output folder. scan: what is scanned instead. file, row: of the row.
+        op, release, device, k: of every call of a scan; they go before what captures say.
     """
 
     audit: str | None = None
+    scan: str | None = None
     file: str | None = None
     row: int | None = None
+    op: str | None = None
+    release: str | None = None
+    device: str | None = None
+    k: int | None = None
 
 
 _READ: dict[str, Callable[[str], Any]] = {
     "audit": read_text,
+    "scan": read_text,
     "file": read_text,
+    "op": lambda text: get_op(text).name,
+    "release": lambda text: str(parse_release(text)),
+    "device": lambda text: get_device(text).name,
+    "k": lambda text: read_whole(text, 1, 2**31 - 1),
     "row": lambda text: read_whole(text, 0, 2**31 - 1),
 }
 
