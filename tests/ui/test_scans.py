@@ -131,7 +131,7 @@ def test_circumstances_stand_over_what_captures_say(page: Open) -> None:
     assert "of 8 rows" in said
     paths = next(one.value for one in test.dataframe if "reached" in one.value.columns)
     reached = dict(zip(paths["path"], paths["reached"], strict=True))
-    assert sum(reached.values()) == 8
+    assert sum(reached.values()) == 6  # of the loose array neither batch nor width is known, nor then its route
     assert all(name.startswith("vllm.") for name, rows in reached.items() if rows)
     (box,) = (one for one in test.selectbox if one.label == "k")
     box.set_value("").run()
