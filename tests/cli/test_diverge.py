@@ -212,7 +212,7 @@ def test_repeat(cli: Cli, cli_json: CliJson, captures: Path) -> None:
     (line,) = told["lines"]
     assert (line["repeatability"]["kind"], line["repeatability"]["calls"]) == ("values vary", 5)
     assert len(line["repeatability"]["members"]) > 1000
-    assert set(line["repeatability"]["members"][0]) == {"index", "score", "gap", "ulps", "held", "share"}
+    assert set(line["repeatability"]["members"][0]) == {"index", "score", "rank", "gap", "ulps", "held", "share"}
 
 
 def test_repeat_exits_by_what_is_lost(cli: Cli, captures: Path, tmp_path: Path) -> None:

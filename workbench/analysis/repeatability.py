@@ -69,7 +69,8 @@ class Member:
     """An index that some calls select and others do not.
 
     Attributes:
-        index: position in the row, relative to its start. score: its value.
+        index: position in the row, relative to its start. score: its value. rank: its place in the whole row from 1,
+            the best score first and of equal ones the smaller index; the reference takes the ranks 1 to k.
         gap: score minus the k-th best score: 0 or more for a winner or a tie of one, less for others; NaN if one is.
         ulps: how many values of the dtype lie from the k-th best score to this one, with the sign of the gap; ``None``
             where one is NaN.
@@ -78,10 +79,20 @@ class Member:
 
     index: int
     score: float
+    rank: int
     gap: float
     ulps: int | None
     held: int
     share: float
+
+
+@dataclass(frozen=True)
+class Held:
+    """How many indices every call selects, some calls, and none."""
+
+    every: int = 0
+    some: int = 0
+    none: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,7 @@ class Repeatability(Rendered):
             multisets of values they returned. commonest: how many calls returned the commonest set.
         steady: indices that every call holds. cut: the k-th best score, ``None`` for an empty row.
         members: the indices that come and go, best score first, smaller index first.
+        above, ties, below: all indices, by whether their score is better than the k-th best one, equal to it, or less.
     """
 
     kind: Kind
@@ -105,6 +117,9 @@ class Repeatability(Rendered):
     steady: int
     cut: float | None
     members: tuple[Member, ...]
+    above: Held = Held()
+    ties: Held = Held()
+    below: Held = Held()
 
 
 class Tally:
@@ -131,6 +146,7 @@ class Tally:
         sets: Counter[bytes] = Counter()
         for one, count in self._prints.items():
             sets[one.members] += count
+        above, ties, below = self._sides(calls)
         return Repeatability(
             kind=kind_of(self._prints),
             calls=calls,
@@ -141,20 +157,45 @@ class Tally:
             steady=int((self._held == calls).sum()) if calls else 0,
             cut=cutoff(self._scores, self._exact),
             members=tuple(self._members(calls)),
+            above=above,
+            ties=ties,
+            below=below,
         )
+
+    @property
+    def _last(self) -> torch.Tensor:
+        """int64 [1]: the index of the k-th best score; empty where there is none."""
+        return self._exact[self._exact >= 0][-1:].long().to(self._scores.device)
+
+    def _sides(self, calls: int) -> tuple[Held, Held, Held]:
+        last = self._last
+        if not last.numel() or not calls:
+            return Held(), Held(), Held()
+        keys = value_keys(self._scores)
+        side = torch.sign(keys.to(torch.int64) - keys[last]).to(torch.int64)  # 1 above the cut, 0 at it, -1 below
+        state = torch.where(self._held == calls, 0, torch.where(self._held > 0, 1, 2))
+        counts = torch.bincount(3 * (side + 1) + state, minlength=9).tolist()
+        return Held(*counts[6:9]), Held(*counts[3:6]), Held(*counts[:3])
 
     def _members(self, calls: int) -> Iterable[Member]:
         moving = torch.nonzero((self._held > 0) & (self._held < calls)).flatten()
         if not moving.numel():
             return
         scores = self._scores
-        moving = moving[torch.sort(value_keys(scores[moving]), descending=True, stable=True).indices]
-        cut = scores[self._exact[self._exact >= 0][-1:].long()]
+        order = torch.sort(value_keys(scores), descending=True, stable=True).indices
+        ranks = torch.empty_like(order)
+        ranks[order] = torch.arange(1, order.numel() + 1, device=order.device)
+        moving = moving[ranks[moving].argsort()]
+        cut = scores[self._last]
         keys, at = ulp_keys(scores[moving]).tolist(), int(ulp_keys(cut))
-        values, held = scores[moving].tolist(), self._held[moving].tolist()
-        for index, score, key, count in zip(moving.tolist(), values, keys, held, strict=True):
+        told = zip(
+            *(moving.tolist(), scores[moving].tolist(), ranks[moving].tolist(), keys, self._held[moving].tolist()),
+            strict=True,
+        )
+        for index, score, rank, key, count in told:
             gap = score_gap(score, float(cut))
-            yield Member(index, score, gap, None if score != score or cut.isnan() else key - at, count, count / calls)
+            ulps = None if score != score or cut.isnan() else key - at
+            yield Member(index, score, rank, gap, ulps, count, count / calls)
 
 
 def repeatability(scores: torch.Tensor, exact: torch.Tensor, selections: Iterable[torch.Tensor]) -> Repeatability:

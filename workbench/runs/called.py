@@ -67,10 +67,20 @@ def call_kernel(case: Case, path: str, variant: str, calls: int) -> Called:
 
 
 def call_op(case: Case, engine: OpEngine, rows: Sequence[Row], at: int, calls: int) -> Called:
+    """What calls of an engine that stands for a whole op amount to; arguments as for ``op_results``."""
+    return _amount(case, *op_results(case, engine, rows, at, calls))
+
+
+def op_results(
+    case: Case, engine: OpEngine, rows: Sequence[Row], at: int, calls: int
+) -> tuple[list[Result], dict[str, str]]:
     """Call an engine that stands for a whole op on the row of a case.
 
     Args:
         rows: of the call, one launch: see ``rows_of_call``. at: which of them is the case's.
+
+    Returns:
+        What each call made of the row, and what ran, as in ``Called``.
 
     Raises:
         UsageError: an op, device or release that is not known. CaptureError: a row that cannot be read.
@@ -91,8 +101,7 @@ def call_op(case: Case, engine: OpEngine, rows: Sequence[Row], at: int, calls: i
             continue
         indices = next(selections)
         results.append(Result(line, Selection(indices), judge(scores, exact, indices, UNWRITTEN), risk))
-    about = {name: value for told in report.about.values() for name, value in told.items()}
-    return _amount(case, results, about)
+    return results, {name: value for told in report.about.values() for name, value in told.items()}
 
 
 def rows_of_call(capture: Capture, number: int) -> tuple[list[Row], int]:

@@ -37,6 +37,7 @@ class Repeated:
         refused: why there were no calls; the fields below are then empty.
         repeatability: how much they agree. verdicts: calls of each verdict.
         missing_least, missing_most: values of the exact top-k that a call lacked. of: how many there are.
+        missing: what each call lacked, in their order; empty where they are not judged.
         unjudged: why the calls are compared and not judged; empty if they are judged.
         risk: of the row on the path, over every arrival order; ``None`` for recorded calls.
         finding: what the selector does to the row beside selecting wrongly, as hanging on it.
@@ -54,6 +55,7 @@ class Repeated:
     risk: str | None = None
     finding: str | None = None
     unjudged: str = ""
+    missing: tuple[int, ...] = ()
 
     @property
     def loses(self) -> bool:
@@ -180,7 +182,7 @@ def repeat(
     return Repeats(row, case.k, because, tuple(lines))
 
 
-class _Calls:
+class Calls:
     """The calls of one path while they are counted."""
 
     def __init__(self, case: Case) -> None:
@@ -193,7 +195,7 @@ class _Calls:
         """Count a selection and its verdict."""
         self.tally.add(indices)
         self.verdicts[verdict] += 1
-        self.missing = [min([missing, *self.missing]), max([missing, *self.missing])]
+        self.missing.append(missing)
 
     def line(self, path: str | None, variant: str | None, engine: str, risk: Risk | None) -> Repeated:
         """What they amount to."""
@@ -203,24 +205,25 @@ class _Calls:
             engine,
             repeatability=self.tally.result(),
             verdicts=dict(self.verdicts),
-            missing_least=self.missing[0],
-            missing_most=self.missing[1],
+            missing_least=min(self.missing),
+            missing_most=max(self.missing),
             of=min(self._case.k, self._case.row.valid.numel()),
             risk=None if risk is None else risk.level,
+            missing=tuple(self.missing),
         )
 
 
 def _modelled(
     case: Case, paths: str, variants: str, repeats: int, seed: int, progress: Callable[[int], None] | None
 ) -> Iterator[Repeated]:
-    calls: dict[tuple[str | None, str | None], _Calls] = {}
+    calls: dict[tuple[str | None, str | None], Calls] = {}
     last: dict[tuple[str | None, str | None], Result] = {}
     for number in range(repeats):  # all paths under one arrival order, which is then worked out once
         for made in run_case(case, paths=paths, variants=variants, seed=seed + number):
             name = (made.line.path, made.line.variant)
             result = last[name] = last[name] if name in last and keeps_order(*name) else made
             if result.selection is not None and result.verdict is not None:
-                one = calls.setdefault(name, _Calls(case))
+                one = calls.setdefault(name, Calls(case))
                 one.add(result.selection.indices, result.verdict.kind, result.verdict.missing)
         if not calls:  # whoever refuses the row once refuses it always
             break
@@ -254,7 +257,7 @@ def _recorded(case: Case, among: Iterable[Row] | Capture) -> Repeated:
         recorded_positions(case.row)
     except UsageError as error:
         return _as_mapped(case, among, str(error))
-    calls = _Calls(case)
+    calls = Calls(case)
     try:
         for indices in _selections(case, among, positions):
             verdict = judge(case.row.valid, case.exact.indices, indices)

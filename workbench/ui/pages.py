@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from workbench.ui import compare, inspector, overview, remedies, whatif
+from workbench.ui import compare, inspector, overview, remedies, repeat, whatif
 from workbench.ui.divergence import divergence_page
 from workbench.ui.environment import environment_page
 from workbench.ui.paths import paths_page
@@ -29,6 +29,7 @@ def navigation() -> list[st.Page]:
         whatif.page(),
         remedies.page(),
         st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
+        repeat.page(),
         st.Page(releases_page, title="Releases", icon=":material/history:", url_path="releases"),
         st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),
         st.Page(environment_page, title="Environment", icon=":material/memory:", url_path="environment"),

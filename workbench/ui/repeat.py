@@ -1,0 +1,229 @@
+"""The page of repeated calls on one row: what every call selects, what comes and goes, and what each call lacked."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from workbench.errors import CaptureError, WorkbenchError
+from workbench.figures import palette
+from workbench.figures.repeat import SHOWN, frequency_figure, held_figure, members_table, missing_figure
+from workbench.figures.words import count, plural, probability
+from workbench.paths.catalog import get_path
+from workbench.runs.repeat import MODEL, RECORDED, Repeated
+from workbench.ui import inspector, state
+from workbench.ui.common import PLOT, callout, error_box, figures_row, pick_path, say_instead, score_texts
+from workbench.ui.diff_view import MODELLED
+from workbench.ui.engines import called_name, pick_engine, why_not
+from workbench.ui.library import local
+from workbench.ui.loading import variant_of
+from workbench.ui.repeat_made import Held, held, is_quick, recorded
+from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
+from workbench.ui.rowpage import Shown, row_link, show_row_page
+from workbench.ui.view import CUDA, VENDOR
+
+SECONDS, POLL_S = 0.4, 0.1  # of calls before what they amount to is drawn, and between two times of that
+_KINDS = {"same": palette.SAFE_TEXT, **palette.STATE_TEXTS}
+
+
+def page() -> st.Page:
+    """Repeated calls as a page."""
+    return st.Page(repeat_page, title="Repeat", icon=":material/repeat:", url_path="repeat")
+
+
+def repeat_page() -> None:
+    """Whether many calls on one row agree."""
+    show_row_page(REPEAT, _show)
+
+
+def _show(shown: Shown) -> None:
+    engine, path, variant, calls = _controls(shown)
+    why = why_not(engine, shown.seen, path)
+    if engine in (CUDA, VENDOR) and not why:
+        _by_engine(shown, engine, path, variant, calls)
+        return
+    if engine == RECORDED:
+        with st.spinner("Looking for calls on the same input", show_time=True):
+            line = recorded(shown)
+        if line.repeatability is not None:
+            _draw(shown, line, f"recorded:{shown.key}")
+            return
+        why = [line.refused or "there are none"]
+    if why:
+        st.info(
+            "\n".join(
+                [f"The model answers, for the {engine} engine compares no calls here:", ""]
+                + [f"- {state.plain(one)}" for one in why]
+            )
+        )
+        if path is None:
+            path, variant = _pick_path(shown, st.container(), st.container())
+    assert path is not None
+    _by_model(shown, held(shown, MODEL, path, variant), calls)
+
+
+def _controls(shown: Shown) -> tuple[str, str | None, str | None, int]:
+    """Path, variant, engine and the number of calls, in a line."""
+    left, middle, right, last = st.columns([4.2, 2.6, 2, 2])
+    with right:
+        engine = pick_engine(shown.seen, f"repeat-engine:{shown.key}", MODEL)
+    path = variant = None
+    if engine in (MODEL, CUDA):
+        path, variant = _pick_path(shown, left, middle)
+    else:
+        left.selectbox(
+            "Op", [shown.seen.case.op or palette.UNKNOWN], key=f"repeat-op:{engine}:{shown.key}", disabled=True
+        )
+    calls = REPEAT.current().calls or CALLS
+    st.session_state["repeat-calls"] = calls
+    with last:
+        st.number_input(
+            "Calls",
+            min_value=LEAST,
+            max_value=MOST,
+            key="repeat-calls",
+            disabled=engine == RECORDED,
+            on_change=REPEAT.bound("calls", "repeat-calls"),
+            help="Calls of the model have the arrival orders 0, 1, 2 and so on. Of recorded calls there are as many "
+            "as the capture holds.",
+        )
+    return engine, path, variant, calls
+
+
+def _pick_path(
+    shown: Shown, left: st.delta_generator.DeltaGenerator, middle: st.delta_generator.DeltaGenerator
+) -> tuple[str, str]:
+    with left:
+        path = pick_path(shown.seen, MODELLED, f"repeat-path:{shown.key}")
+        say_instead(MODELLED, path, "which no model runs")
+    options = [variant.name for variant in get_path(path).variants if variant.modelled]
+    own = variant_of(shown.seen, path)
+    chosen = state.current().variant
+    widget = f"repeat-variant:{path}:{shown.key}"
+    st.session_state[widget] = chosen if chosen in options else own if own in options else options[0]
+    middle.selectbox("Variant", options, key=widget, on_change=state.bound("variant", widget))
+    return path, str(st.session_state[widget])
+
+
+def _by_model(shown: Shown, calls: Held, wanted: int) -> None:
+    """Calls of the model, drawn as they come."""
+    key = f"{calls.calls.path}:{calls.calls.variant}:{shown.key}"
+    stopped = f"repeat-stopped:{key}"
+    lacking = len(calls.calls) < wanted and not calls.calls.over
+    going = lacking and not st.session_state.get(stopped)
+    st.fragment(_go_on, run_every=POLL_S if going else None)(shown, calls, wanted, key, stopped, going)
+
+
+def _go_on(shown: Shown, calls: Held, wanted: int, key: str, stopped: str, going: bool) -> None:
+    if going and (calls.calls.over or len(calls.calls) >= wanted):
+        st.rerun()  # which comes back no more
+    if going:
+        try:
+            calls.go_on(wanted, SECONDS)
+        except WorkbenchError as error:
+            error_box(local(error, shown.entry) if isinstance(error, CaptureError) else error)
+            return
+    made = len(calls.calls)
+    over = calls.calls.over or made >= wanted
+    if not over:
+        left, right = st.columns([6, 1.15], vertical_alignment="center")
+        text = f"{count(made)} of {plural(wanted, 'call')}"
+        left.progress(made / wanted, f"Calling: {text}" if going else f"Stopped: {text} are made, and kept")
+        if right.button(
+            "Stop" if going else "Go on",
+            key=f"repeat-stop:{going}:{key}",
+            icon=":material/stop_circle:" if going else ":material/play_arrow:",
+            width="stretch",
+        ):
+            st.session_state[stopped] = going
+            st.rerun()
+    line = calls.line(wanted)
+    if line.repeatability is not None and line.repeatability.calls < LEAST:
+        return
+    _draw(shown, line, f"model:{key}")
+
+
+def _by_engine(shown: Shown, engine: str, path: str | None, variant: str | None, wanted: int) -> None:
+    """Calls of a kernel or of a released op: made when they are asked for, and kept."""
+    calls = held(shown, engine, path, variant)
+    key = f"{engine}:{path}:{variant}:{shown.key}"
+    who = called_name(shown.seen, engine, path)
+    if len(calls.calls) < wanted:
+        lacking = wanted - len(calls.calls)
+        if st.button(f"Call {who} {plural(lacking, 'time')}", key=f"repeat-call:{key}", icon=":material/bolt:"):
+            try:
+                with st.spinner("The first call may load a library or build a kernel", show_time=True):
+                    calls.call(shown, wanted)
+            except WorkbenchError as error:
+                error_box(local(error, shown.entry) if isinstance(error, CaptureError) else error)
+    if len(calls.calls) or calls.calls.over:
+        _draw(shown, calls.line(wanted), key)
+
+
+def _draw(shown: Shown, line: Repeated, key: str) -> None:
+    """What calls amount to: the sentence, the pictures, the numbers."""
+    found = line.repeatability
+    if found is None:
+        callout(line.sentence, palette.REFUSED_TEXT)
+        return
+    lost = line.verdicts.get("lossy", 0) + line.verdicts.get("invalid", 0)
+    callout(line.sentence, palette.LOSSY_TEXT if lost else _KINDS[found.kind])
+    numbers = [
+        ("Repeatability", found.kind, "what varies from call to call, the coarsest first: values, ties, order"),
+        ("Orders", count(found.orders), "different sequences of indices"),
+        ("Sets", count(found.sets), "different sets of indices"),
+        ("Multisets", count(found.values), "different multisets of values"),
+        ("Come and go", count(len(found.members)), "indices that some calls select and others do not"),
+        ("Always selected", count(found.steady), "indices that every call selects"),
+    ]
+    if line.risk is not None:
+        numbers.append(("Risk", line.risk, "over every arrival order, by the analysis"))
+    figures_row(numbers, [1.3, *[1] * (len(numbers) - 1)])
+    if not line.unjudged:
+        st.markdown("**What calls select**")
+        st.plotly_chart(held_figure(found), key=f"held:{key}", theme=None, config=PLOT)
+        k = shown.seen.case.k
+        if found.members:
+            st.markdown("**How often each index is selected that comes and goes**")
+            st.plotly_chart(frequency_figure(found, k), key=f"frequency:{key}", theme=None, config=PLOT)
+        if lost:
+            st.markdown("**Values missing, call by call**")
+            st.plotly_chart(missing_figure(line.missing, line.of), key=f"missing:{key}", theme=None, config=PLOT)
+        _table(line)
+    _beside(shown, line)
+
+
+def _table(line: Repeated) -> None:
+    found = line.repeatability
+    assert found is not None
+    if not found.members:
+        return
+    table = members_table(found)
+    table["score"] = score_texts(table["score"])
+    table["from the cut"] = score_texts(table["from the cut"], 3)
+    table["share"] = [probability(share) if share < 1e-3 else f"{100 * share:.3g} %" for share in table["share"]]
+    many = f", the {count(SHOWN)} nearest to the cut" if len(found.members) > SHOWN else ""
+    st.markdown(f"**{plural(len(found.members), 'index').replace('indexs', 'indices')} that come and go**{many}")
+    text, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    st.dataframe(
+        table,
+        hide_index=True,
+        height="content" if len(table) <= 10 else 388,
+        placeholder="–",
+        column_config={
+            **{name: number(format="localized") for name in ("index", "rank", "in ULPs")},
+            "selected by": number(f"selected by, of {count(found.calls)}", format="localized"),
+            **{name: text(alignment="right") for name in ("score", "from the cut", "share")},
+        },
+    )
+
+
+def _beside(shown: Shown, line: Repeated) -> None:
+    """What the capture recorded of the same input, where that is not what is shown, and the way to the inspector."""
+    if line.engine != RECORDED and shown.seen.recorded is not None:
+        if is_quick(shown.found.capture):
+            also = recorded(shown)
+            if also.repeatability is not None:
+                st.caption(state.plain(f"As recorded: {also.sentence} The engine recorded shows them."))
+        else:
+            st.caption("The engine recorded compares the recorded calls on the same input, where there are several.")
+    row_link(inspector.page(), "Inspect this row", ":material/search:", path=line.path)

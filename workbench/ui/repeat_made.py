@@ -1,0 +1,116 @@
+"""Repeated calls for all sessions: made once for the same bytes and circumstances, a little at a time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from threading import Lock
+
+import streamlit as st
+
+from workbench.capture import Capture
+from workbench.errors import CaptureError
+from workbench.runs.called import CUDA, op_results, rows_of_call
+from workbench.runs.repeat import RECORDED, Repeated, repeat
+from workbench.runs.repeating import Repeating
+from workbench.runs.run import run_case
+from workbench.ui import engines, state
+from workbench.ui.library import local
+from workbench.ui.loading import circumstances, opened
+from workbench.ui.rowpage import Shown
+
+AT_ONCE = 8_000_000  # scores among which calls on the same input are looked for without being asked for
+_KEPT, _RECORDED = 8, 16
+
+
+@dataclass(eq=False)
+class Held:
+    """Calls that every session shares."""
+
+    calls: Repeating
+    lock: Lock = field(default_factory=Lock)
+
+    def go_on(self, calls: int, seconds: float) -> None:
+        """Call the model until there are so many calls, for about so long, once at least where one is lacking.
+
+        Raises:
+            CaptureError, UsageError: the row cannot be run.
+        """
+        with self.lock:
+            end = time.monotonic() + seconds
+            while len(self.calls) < calls and not self.calls.over:
+                self.calls.step()
+                if time.monotonic() >= end:
+                    break
+
+    def call(self, shown: Shown, calls: int) -> None:
+        """Have the kernel of the path, or the released op, make the calls that are lacking.
+
+        Raises:
+            WorkbenchError: it cannot be called.
+        """
+        with self.lock:
+            lacking, case = calls - len(self.calls), shown.seen.case
+            if lacking < 1:
+                return
+            if self.calls.engine == CUDA:
+                assert self.calls.path is not None
+                assert self.calls.variant is not None
+                made = run_case(case, paths=self.calls.path, variants=self.calls.variant, engine=CUDA, repeats=lacking)
+            else:
+                assert case.release is not None
+                rows, at = rows_of_call(opened(shown.entry, state.current()).capture, shown.number)
+                with closing(engines.open_released(case.release)) as engine:
+                    made, _ = op_results(case, engine, rows, at, lacking)
+            self.calls.refused = self.calls.finding = None  # it may be asked anew
+            self.calls.take(made)
+
+    def line(self, calls: int) -> Repeated:
+        """What the first so many calls amount to."""
+        with self.lock:
+            return self.calls.line(calls)
+
+
+@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+def _held(
+    circumstances: tuple[object, ...], number: int, engine: str, path: str | None, variant: str | None, _shown: Shown
+) -> Held:
+    return Held(Repeating(_shown.seen.case, path, variant, engine))
+
+
+def held(shown: Shown, engine: str, path: str | None, variant: str | None) -> Held:
+    """The calls of an engine on the row that is shown, as far as any session made them."""
+    return _held(circumstances(shown.entry, state.current()), shown.number, engine, path, variant, shown)
+
+
+@st.cache_resource(max_entries=_RECORDED, show_spinner=False)
+def _recorded(circumstances: tuple[object, ...], number: int, _shown: Shown) -> Repeated:
+    view = state.current()
+    try:
+        found = repeat(
+            _shown.seen.case.row,
+            engine=RECORDED,
+            among=_shown.found.capture,
+            op=view.op,
+            release=view.release,
+            device=view.device,
+            k=view.k,
+        )
+    except CaptureError as error:
+        raise local(error, _shown.entry) from None
+    return found.lines[-1]
+
+
+def recorded(shown: Shown) -> Repeated:
+    """The recorded calls of the capture on the same input, or why there are none.
+
+    Raises:
+        CaptureError: a row that cannot be read.
+    """
+    return _recorded(circumstances(shown.entry, state.current()), shown.number, shown)
+
+
+def is_quick(capture: Capture) -> bool:
+    """Whether all rows are looked through without being asked for."""
+    return len(capture) * max(1, capture.info.length_max) <= AT_ONCE
