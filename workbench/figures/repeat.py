@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.analysis.repeatability import Member, Repeatability
+from workbench.analysis.repeatability import Held, Member, Repeatability
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.words import count, value
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 DRAWN = 4096  # marks at most
 BARS = 1000  # calls at most that have a bar of their own
 SHOWN = 2000  # lines of the table
-ABOVE, TIES, BELOW = "winner, above the cut", "tie at the cut", "loser, below the cut"
+ABOVE, TIES, BELOW = "winner, above the cut", "at the cut", "loser, below the cut"
 SIDES: dict[str, tuple[str, str]] = {
     ABOVE: (palette.LOSSY, "circle"),
     TIES: (palette.TIES, "diamond"),
     BELOW: (palette.INVALID, "x"),
 }
 EVERY, SOME, NONE = "in every call", "in some calls", "in no call"
+_HATCH = {"fillmode": "overlay", "fgcolor": palette.PAPER, "size": 6, "solidity": 0.15}
 _PARTS = {EVERY: (palette.SAFE, ""), SOME: (palette.AT_RISK, "/"), NONE: (palette.CERTAIN, "x")}
 
 
@@ -39,17 +41,21 @@ def side_of(member: Member) -> str:
 def held_figure(found: Repeatability) -> go.Figure:
     """Winners, ties and losers as bars: how many indices every call selects, some calls, and none.
 
-    Losers that no call selects are not drawn: they are the rest of the row.
+    A k-th best score that no other one equals is a winner. Losers that no call selects are not drawn: they are the rest
+    of the row.
     """
     import plotly.graph_objects as go
 
-    lanes = [("winners above the cut", found.above)]
-    lanes += [("ties at the cut", found.ties)] if found.ties.every + found.ties.some + found.ties.none else []
-    lanes += [("losers selected", found.below)] if found.below.every + found.below.some else []
+    above, ties, below = found.above, found.ties, found.below
+    if ties.every + ties.some + ties.none > 1:
+        lanes = [("winners above the cut", above), ("ties at the cut", ties)]
+    else:
+        lanes = [("winners", Held(above.every + ties.every, above.some + ties.some, above.none + ties.none))]
+    lanes += [("losers selected", replace(below, none=0))] if below.every + below.some else []
     figure = new_figure(96 + 34 * len(lanes), left=150, top=34, bottom=46)
     before = np.zeros(len(lanes), dtype=np.int64)
     for part, field in ((EVERY, "every"), (SOME, "some"), (NONE, "none")):
-        numbers = np.array([0 if held is found.below and part == NONE else getattr(held, field) for _, held in lanes])
+        numbers = np.array([getattr(held, field) for _, held in lanes])
         colour, hatch = _PARTS[part]
         if numbers.any():
             figure.add_trace(
@@ -63,8 +69,8 @@ def held_figure(found: Repeatability) -> go.Figure:
                     text=[count(int(number)) if number else "" for number in numbers],
                     textposition="inside",
                     insidetextanchor="middle",
-                    textfont={"size": 12},
-                    marker={"color": colour, "pattern": {"shape": hatch, "size": 5, "solidity": 0.25}},
+                    textfont={"size": 12, "color": palette.PAPER if part != SOME else palette.TEXT},
+                    marker={"color": colour, "pattern": {"shape": hatch, **_HATCH}},
                     hovertemplate=f"%{{x:,d}} {part}<extra></extra>",
                 )
             )

@@ -38,6 +38,7 @@ class Repeated:
         repeatability: how much they agree. verdicts: calls of each verdict.
         missing_least, missing_most: values of the exact top-k that a call lacked. of: how many there are.
         missing: what each call lacked, in their order; empty where they are not judged.
+        called: what was called, in words; empty where path and variant, or that they are recorded, say it.
         unjudged: why the calls are compared and not judged; empty if they are judged.
         risk: of the row on the path, over every arrival order; ``None`` for recorded calls.
         finding: what the selector does to the row beside selecting wrongly, as hanging on it.
@@ -56,6 +57,7 @@ class Repeated:
     finding: str | None = None
     unjudged: str = ""
     missing: tuple[int, ...] = ()
+    called: str = ""
 
     @property
     def loses(self) -> bool:
@@ -67,7 +69,7 @@ class Repeated:
     @property
     def name(self) -> str:
         """As in ``sglang.fast_topk (stock)``."""
-        return f"{self.path} ({self.variant})" if self.path else "the recorded op"
+        return self.called or (f"{self.path} ({self.variant})" if self.path else "the recorded op")
 
     @property
     def sentence(self) -> str:

@@ -21,14 +21,24 @@ class Repeating:
 
     Args:
         case: the row. path, variant: that are called; ``None`` for an op. engine: who calls them.
-        seed: of the first call's arrival order, as ``repeat`` has it.
+        seed: of the first call's arrival order, as ``repeat`` has it. called: as in ``Repeated``.
 
     Attributes:
         refused: why there are no calls; ``None`` where there may be. finding: what the selector does beside selecting.
     """
 
-    def __init__(self, case: Case, path: str | None, variant: str | None, engine: str = MODEL, seed: int = 0) -> None:
-        self._case, self.path, self.variant, self.engine, self._seed = case, path, variant, engine, seed
+    def __init__(
+        self,
+        case: Case,
+        path: str | None,
+        variant: str | None,
+        engine: str = MODEL,
+        *,
+        seed: int = 0,
+        called: str = "",
+    ) -> None:
+        self._case, self.path, self.variant, self.engine = case, path, variant, engine
+        self._seed, self._called = seed, called
         self._made: list[tuple[torch.Tensor, str, int]] = []
         self._calls = Calls(case)
         self._line: Repeated | None = None
@@ -79,7 +89,8 @@ class Repeating:
             risk = self._risk
             level = None if risk is None else risk.level
             why = self.refused or self.finding or "nothing was called"
-            return Repeated(self.path, self.variant, self.engine, refused=why, risk=level, finding=self.finding)
+            line = Repeated(self.path, self.variant, self.engine, refused=why, risk=level, finding=self.finding)
+            return replace(line, called=self._called)
         if calls is not None and calls < len(self._made):
             fewer = Calls(self._case)
             for indices, kind, missing in self._made[:calls]:
@@ -91,7 +102,7 @@ class Repeating:
 
     def _of(self, calls: Calls) -> Repeated:
         line = calls.line(self.path, self.variant, self.engine, self._risk)
-        return line if self.finding is None else replace(line, finding=self.finding)
+        return replace(line, finding=self.finding, called=self._called)
 
     @property
     def _risk(self) -> Risk | None:

@@ -164,6 +164,7 @@ def _draw(shown: Shown, line: Repeated, key: str) -> None:
     found = line.repeatability
     if found is None:
         callout(line.sentence, palette.REFUSED_TEXT)
+        _beside(shown, line)
         return
     lost = line.verdicts.get("lossy", 0) + line.verdicts.get("invalid", 0)
     callout(line.sentence, palette.LOSSY_TEXT if lost else _KINDS[found.kind])
@@ -172,8 +173,8 @@ def _draw(shown: Shown, line: Repeated, key: str) -> None:
         ("Orders", count(found.orders), "different sequences of indices"),
         ("Sets", count(found.sets), "different sets of indices"),
         ("Multisets", count(found.values), "different multisets of values"),
-        ("Come and go", count(len(found.members)), "indices that some calls select and others do not"),
-        ("Always selected", count(found.steady), "indices that every call selects"),
+        ("Unstable", count(len(found.members)), "indices that some calls select and others do not"),
+        ("Steady", count(found.steady), "indices that every call selects"),
     ]
     if line.risk is not None:
         numbers.append(("Risk", line.risk, "over every arrival order, by the analysis"))

@@ -12,7 +12,7 @@ import streamlit as st
 from workbench.capture import Capture
 from workbench.errors import CaptureError
 from workbench.runs.called import CUDA, op_results, rows_of_call
-from workbench.runs.repeat import RECORDED, Repeated, repeat
+from workbench.runs.repeat import MODEL, RECORDED, Repeated, repeat
 from workbench.runs.repeating import Repeating
 from workbench.runs.run import run_case
 from workbench.ui import engines, state
@@ -76,7 +76,8 @@ class Held:
 def _held(
     circumstances: tuple[object, ...], number: int, engine: str, path: str | None, variant: str | None, _shown: Shown
 ) -> Held:
-    return Held(Repeating(_shown.seen.case, path, variant, engine))
+    called = "" if engine == MODEL else engines.called_name(_shown.seen, engine, path)
+    return Held(Repeating(_shown.seen.case, path, variant, engine, called=called))
 
 
 def held(shown: Shown, engine: str, path: str | None, variant: str | None) -> Held:

@@ -1,0 +1,206 @@
+"""The page of repeated calls: its sentence, what its pictures and tables hold, its link, and its engines."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+import workbench as wb
+from tests.diverging import lossy, make_row, other_order, other_tie
+from tests.fakes import Releases, loses
+from tests.ui.conftest import K, texts
+from tests.ui.test_app import param, pick
+from workbench.capture import write_capture
+from workbench.runs.repeat import repeat
+from workbench.ui import engines, repeat_made
+from workbench.ui import repeat as page_module
+from workbench.ui.repeat_view import Repeat, from_params, to_params
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Open the page on row 1 of the folder's capture, with parameters and arguments as given."""
+    import sys
+
+    def script() -> None:
+        import streamlit as st
+
+        from workbench.ui.pages import navigation
+        from workbench.ui.repeat import repeat_page
+
+        st.navigation(navigation())
+        repeat_page()
+
+    def open_page(arguments: list[str] | None = None, **params: str) -> AppTest:
+        monkeypatch.setattr(sys, "argv", ["app.py", *([str(folder)] if arguments is None else arguments)])
+        test = AppTest.from_function(script, default_timeout=60)
+        for name, value in {"capture": "dumps/bad-row.safetensors", "row": "1", **params}.items():
+            test.query_params[name] = value
+        return test.run()
+
+    repeat_made._held.clear()
+    yield open_page
+    repeat_made._held.clear()
+
+
+def finished(test: AppTest) -> AppTest:
+    end = time.monotonic() + 40
+    while any(button.label == "Stop" for button in test.main.button):
+        assert time.monotonic() < end, texts(test)
+        test.run()
+    assert not test.exception, test.exception
+    return test
+
+
+def figures(test: AppTest) -> list[dict[str, object]]:
+    return [json.loads(one.proto.spec) for one in test.get("plotly_chart")]
+
+
+def expected(folder: Path, calls: int) -> wb.runs.repeat.Repeated:  # type: ignore[name-defined]
+    (line,) = repeat(wb.open(folder / "bad-row.safetensors")[1], calls, engine="model").lines
+    return line
+
+
+def members(test: AppTest) -> object:
+    return next(one.value for one in test.main.dataframe if "selected by" in one.value.columns)
+
+
+def test_it_says_how_much_calls_agree(page: Open, folder: Path) -> None:
+    test = finished(page(calls="8"))
+    line = expected(folder, 8)
+    found = line.repeatability
+    assert found is not None
+    said = texts(test)
+    assert line.sentence in said
+    assert "8 calls of vllm.histogram_256 (stock): values vary" in said
+    metrics = {one.label: one.value for one in test.main.metric}
+    assert metrics["Repeatability"] == "values vary"
+    assert metrics["Unstable"] == f"{len(found.members):,}"
+    assert metrics["Steady"] == f"{found.steady:,}"
+    assert len(figures(test)) == 3
+    missing = figures(test)[2]["data"][0]["y"]  # type: ignore[index]
+    assert len(missing.get("bdata", missing)) > 0
+    table = members(test)
+    near = {(member.index, member.rank, member.held) for member in found.members}
+    shown = set(zip(table["index"], table["rank"], table["selected by"], strict=True))  # type: ignore[index]
+    assert shown <= near
+    assert len(shown) == min(2000, len(near))
+    assert (param(test, "calls"), param(test, "row")) == ("8", "1")
+
+
+def test_more_calls_go_on_and_fewer_are_not_made_again(
+    page: Open, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds = []
+    run_case = wb.runs.repeating.run_case  # type: ignore[attr-defined]
+
+    def noted(*args: object, **more: object) -> object:
+        seeds.append(more["seed"])
+        return run_case(*args, **more)
+
+    monkeypatch.setattr("workbench.runs.repeating.run_case", noted)
+    test = finished(page(calls="4"))
+    assert seeds == [0, 1, 2, 3]
+    (box,) = (one for one in test.number_input if one.label == "Calls")
+    finished(box.set_value(6).run())
+    assert seeds == [0, 1, 2, 3, 4, 5]
+    assert param(test, "calls") == "6"
+    (box,) = (one for one in test.number_input if one.label == "Calls")
+    finished(box.set_value(3).run())
+    assert seeds == [0, 1, 2, 3, 4, 5]
+    assert expected(folder, 3).sentence in texts(test)
+
+
+def test_it_can_be_stopped_and_goes_on(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "SECONDS", 0.0)  # a call each time that it is drawn
+    test = page(calls="5")
+    test.run()
+    (stop,) = (one for one in test.main.button if one.label == "Stop")
+    stop.click().run()
+    assert not test.exception
+    (go,) = (one for one in test.main.button if one.label == "Go on")
+    (shown,) = test.get("progress")
+    made = int(shown.proto.text.split("Stopped: ")[1].split(" ")[0])
+    assert 2 <= made < 5
+    assert f"{made} calls of vllm.histogram_256 (stock)" in texts(test)
+    go.click().run()
+    assert "5 calls of vllm.histogram_256 (stock)" in texts(finished(test))
+
+
+def test_a_link_restores_it_and_a_hostile_one_is_told(page: Open) -> None:
+    test = finished(page(calls="3", path="vllm.filtered", variant="stock", engine="model"))
+    assert "3 calls of vllm.filtered (stock)" in texts(test)
+    assert param(test, "path") == "vllm.filtered"
+    test = finished(page(calls="<b>1000000</b>", engine="gpu", zzz="1"))
+    said = texts(test)
+    assert "The link's calls is left out" in said
+    assert "The link's engine is left out" in said
+    assert "'zzz'" in said
+    assert "50 calls of" in said
+    assert from_params({"calls": ["1"]})[1]
+    assert from_params({"calls": ["1001"]})[0] == Repeat()
+    assert from_params(to_params(Repeat(7))) == (Repeat(7), [])
+
+
+def test_recorded_calls_on_the_same_input_are_compared(page: Open, folder: Path) -> None:
+    row = make_row(0, 0)
+    rows = [row, other_tie(row), lossy(row), other_order(row), make_row(1, 1)]
+    write_capture(folder / "many.safetensors", [replace(one, index=at) for at, one in enumerate(rows)])
+    test = finished(page(capture="dumps/many.safetensors", row="0", engine="recorded"))
+    line = repeat(row, engine="recorded", among=rows).lines[-1]
+    assert line.repeatability is not None
+    assert line.repeatability.calls == 4
+    assert line.sentence in texts(test)
+    assert len(figures(test)) == 3
+    assert sorted(members(test)["index"]) == sorted(member.index for member in line.repeatability.members)  # type: ignore[index]
+    test = finished(page(capture="dumps/many.safetensors", row="0", calls="2", path="vllm.histogram_2048"))
+    assert "As recorded: 4 calls of the recorded op: values vary" in texts(test)
+    test = finished(page(engine="recorded", calls="2"))
+    said = texts(test)
+    assert "The model answers, for the recorded engine compares no calls here:" in said
+    assert "- the capture holds no second call on the same input" in said
+    assert "2 calls of vllm.histogram_256 (stock)" in said
+
+
+def test_engines_that_cannot_answer_say_why(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for engine in ("cuda", "vendor"):
+        said = texts(finished(page(engine=engine, calls="2")))
+        assert f"The model answers, for the {engine} engine compares no calls here:" in said
+        assert "no CUDA device is visible to torch" in said
+        assert "2 calls of vllm.histogram_256 (stock)" in said
+
+
+def test_a_released_op_is_called_when_asked(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Releases({"0.26.0": loses(7, every=2)})
+    monkeypatch.setattr(engines, "open_released", fake)
+    monkeypatch.setattr(engines, "_why_not_released", lambda _: [])
+    test = page(engine="vendor", calls="4")
+    assert not test.exception
+    assert fake.ran == []
+    (button,) = (one for one in test.main.button if one.label.startswith("Call "))
+    assert button.label == "Call vllm.persistent_topk of vllm==0.26.0 4 times"
+    button.click().run()
+    assert not test.exception
+    assert fake.ran == ["0.26.0"]
+    said = texts(test)
+    assert "4 calls of the recorded op" not in said
+    assert "4 calls of vllm.persistent_topk of vllm==0.26.0: values vary" in said
+    assert f"2 of 4 calls lost winners or returned invalid slots: 0 to 7 of {K} missing." in said
+    assert pick(test, "Op").disabled is not None  # type: ignore[attr-defined]
+
+
+def test_a_row_that_no_call_moves_is_calm(page: Open) -> None:
+    test = finished(page(row="0", calls="3", path="vllm.histogram_256"))
+    said = texts(test)
+    assert "No call lost a winner." in said
+    assert len(figures(test)) == 1  # nothing comes and goes, and nothing is missing
