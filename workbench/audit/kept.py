@@ -21,7 +21,7 @@ import platformdirs
 from workbench.audit.asked import Asked
 from workbench.audit.journal import Journal
 from workbench.audit.plan import Job
-from workbench.audit.store import versions
+from workbench.audit.versions import versions
 
 ENVIRONMENT = "TOPK_WORKBENCH_SCANS"
 MOST = 32  # journals that are kept; those unused for longest go

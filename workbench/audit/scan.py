@@ -19,10 +19,11 @@ from workbench.audit.kept import Kept
 from workbench.audit.lines import joined
 from workbench.audit.plan import NOTHING_THERE, AuditPlan, Job, Planned, appeared, make_plan
 from workbench.audit.running import SERIAL, checked, given_up
-from workbench.audit.store import DONE, FAILED, PARTLY, versions
+from workbench.audit.store import DONE, FAILED, PARTLY
 from workbench.audit.summary import Files, Summary, summary_of
 from workbench.audit.summing import Summing
 from workbench.audit.unfinished import Unfinished
+from workbench.audit.versions import versions
 from workbench.audit.work import AuditTask
 from workbench.capture.values import shown
 from workbench.errors import UsageError, WorkbenchError

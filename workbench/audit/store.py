@@ -37,6 +37,7 @@ from workbench.audit.lines import check_piece, joined
 from workbench.audit.plan import AuditPlan, Job, dumped, loaded
 from workbench.audit.regular import irregular
 from workbench.audit.schema import arrow_schema
+from workbench.audit.versions import versions
 from workbench.audit.work import Done
 from workbench.capture.values import path_text, shown
 from workbench.errors import UsageError
@@ -375,16 +376,3 @@ class Store:
 def joined_nothing() -> pa.Table:
     """Records without a line."""
     return arrow_schema().empty_table()
-
-
-def versions() -> dict[str, str]:
-    """Of what an audit's records depend on."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    import torch
-
-    try:
-        own = version("topk-workbench")
-    except PackageNotFoundError:
-        own = "unknown"
-    return {"workbench": own, "torch": torch.__version__, "pyarrow": pa.__version__}

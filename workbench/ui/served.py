@@ -1,0 +1,58 @@
+"""How the app is served: as Streamlit serves any, but for one line in what the address of a page answers.
+
+Streamlit's script in the browser does not know whether ``/overview`` is a page, or the folder that the whole app is
+served below. It tries the latter first, and each cold start of a page then shows two requests that were not found. The
+line says where the app is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+
+HEAD = "<head>"
+WHERE = (
+    "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "
+    'location.pathname.replace(/[/]+[^/]+[/]*$/, "/")}</script>'
+)
+
+
+def is_session() -> bool:
+    """Whether a session runs the script, and not the server, which looks in it for what it is to serve."""
+    return get_script_run_ctx(suppress_warning=True) is not None
+
+
+def routes() -> list[BaseRoute]:
+    """What the addresses of pages answer: words, which no file of Streamlit's has as its name."""
+    from starlette.convertors import StringConvertor, register_url_convertor
+    from starlette.routing import Route
+
+    class Word(StringConvertor):
+        regex = "[a-z]+(?:-[a-z]+)*"
+
+    register_url_convertor("word", Word())
+    return [Route("/{page:word}", _page, methods=["GET"])]
+
+
+def _page(request: Request) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(said(index().read_text(encoding="utf-8")), headers={"Cache-Control": "no-cache"})
+
+
+def index() -> Path:
+    """The page that Streamlit serves."""
+    return Path(st.__file__).parent / "static" / "index.html"
+
+
+def said(text: str) -> str:
+    """That page with the line in it; as it is where it is another than the one that this was written for."""
+    return text.replace(HEAD, HEAD + WHERE, 1)
