@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from workbench.cli.aliases import Command
 from workbench.cli.advise import advise
+from workbench.cli.aliases import Command
 from workbench.cli.app import app as app_command
 from workbench.cli.audit import build as build_audit
 from workbench.cli.bench import build as build_bench
