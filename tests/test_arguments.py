@@ -31,11 +31,13 @@ def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[tup
     matrix = wb.matrix(row, RELEASE, repeats=1)
     wb.write_matrix(saved, matrix)
     return {
+        "advise": ((row,), {}),
         "audit": ((file, tmp_path / "audited"), {}),
         "bench": ((), {"rows": 1, "width": LENGTH, "k": 5, "samples": 1, "warmups": 0}),
         "bisect_release": ((row, RELEASE), {"calls": 1}),
         "compare": ((row,), {}),
         "diverge": ((file, file), {}),
+        "doctor": ((), {}),
         "export": ((row,), {"to": tmp_path / "to"}),
         "figure": ((wb.inspect(row),), {}),
         "inspect": ((row,), {}),

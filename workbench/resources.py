@@ -38,6 +38,7 @@ def app_entry() -> Path:
 VARIABLES = {
     "TOPK_WORKBENCH_VENDOR": "the folder of the store of released libraries",
     "TOPK_WORKBENCH_KERNELS": "the folder of compiled kernels",
+    "TOPK_WORKBENCH_SCANS": "the folder of what scans of captures found",
     "TOPK_WORKBENCH_RECORD": "what processes of vLLM and SGLang record, and where to",
     "WORKBENCH_TRACEBACK": "whether an internal error shows where it happened",
 }

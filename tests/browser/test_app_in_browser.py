@@ -169,7 +169,7 @@ def test_paths_are_listed_on_their_page(page: Page, served: str) -> None:
     open_app(page, f"{served}/?{BAD}")
     page.get_by_role("link", name="Paths").click()
     settle(page)
-    expect(page.get_by_text("Paths that the workbench knows")).to_be_visible()
+    expect(page.get_by_text("How a path selects")).to_be_visible()
     page.get_by_role("link", name="Inspect").click()
     settle(page)
     assert params(page)["row"] == "1"

@@ -28,7 +28,7 @@ def test_a_row_is_written_as_a_page_and_said(cli: Run, capture: Path, tmp_path: 
         "inspect", capture, "--row", "1", "--release", "vllm==0.23.0", "--max-seq-len", "9000", "--html", target
     )
     assert result.exit_code == 1
-    assert f"The page is written to {target}" in result.stdout.replace("\n", "")
+    assert f"The page is written to {target}" in " ".join(result.stdout.split())
     text = target.read_text()
     assert "<h1>bad-row.safetensors, row 1</h1>" in text
     look = "workbench inspect bad-row.safetensors --row 1 --release vllm==0.23.0 --max-seq-len 9000"

@@ -20,6 +20,7 @@ from workbench.errors import UsageError
 from workbench.figures.notebook import as_text, parts_of
 from workbench.figures.parts import Picture, Said, Table
 from workbench.rendering import Rendered
+from workbench.runs.doctor import Doctor, Fact
 
 ROOT = Path(__file__).parents[2]
 GREEDY = ROOT / "captures" / "greedy-values"
@@ -194,3 +195,30 @@ def test_a_figure_that_is_not_to_be_had_says_which_are(capture: wb.Capture) -> N
         wb.figure(capture)
     with pytest.raises(UsageError):
         wb.figure(found, "diff", path="no.such")
+
+
+def test_what_else_could_be_done_with_a_row(capture: wb.Capture) -> None:
+    row = capture[0]
+    found = wb.compare(row)
+    said, picture, cells = parts_of(found)
+    assert isinstance(said, Said)
+    assert isinstance(picture, Picture)
+    assert isinstance(cells, Table)
+    assert wb.figure(found).data
+    assert cells.rows[0][0] == found.lines[0]
+    altered = wb.what_if(row, path="vllm.histogram_256", capacity=8192)
+    text = as_text(altered)
+    assert text.startswith("With a buffer of 8192 this row")
+    assert "population" in text
+    advice = wb.advise(row)
+    assert wb.figure(advice).data
+    assert advice.remedies[0].what in as_text(advice)
+
+
+def test_what_is_here_is_told_by_area() -> None:
+    fine = Fact("python", "Python", "3.12")
+    broken = Fact("packages", "cupy", "14.0", "broken", "its import raised", "pip install cupy")
+    text = as_text(Doctor("0.1.0", (fine, broken)))
+    assert text.startswith("cupy is broken")
+    assert "cupy: broken: 14.0; its import raised (pip install cupy)" in text
+    assert "Python and machine" in text

@@ -12,6 +12,7 @@ from workbench.capture.row import Row
 from workbench.errors import UsageError
 from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.ops import OPS
+from workbench.rendering import Rendered
 from workbench.runs.called import Called
 from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection, census_of
@@ -50,7 +51,7 @@ _WHOLE, _REAL = (
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class Compared(Rendered):
     """One row on several paths, as cells of lines by columns.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.arguments import checked
 from workbench.errors import UsageError
+from workbench.rendering import Rendered
 from workbench.words import listed
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ AREAS = {
 
 
 @dataclass(frozen=True)
-class Doctor:
+class Doctor(Rendered):
     """What was found, by area in the order of ``AREAS``.
 
     Attributes:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, get_args
 
 from workbench.paths.costs import Cost
+from workbench.rendering import Rendered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +145,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Rendered):
     """What would keep the winners of some rows: a part for each op that they are of, in the order they were met."""
 
     parts: tuple[Part, ...]

@@ -22,6 +22,7 @@ from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.paths.catalog import get_path, get_variant
 from workbench.paths.spec import Path
+from workbench.rendering import Rendered
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Scores:
     ties_made: int
 
 
-class WhatIf:
+class WhatIf(Rendered):
     """A row on a path as it is, and as altered.
 
     Attributes:
