@@ -27,7 +27,7 @@ WHITE = XYZ.sum(axis=1)
 TEXTS = {*palette.RISKS.values(), *palette.VERDICTS.values(), *palette.STATE_TEXTS.values()}
 STATES = {name: colour for name, (colour, _) in palette.STATES.items()}
 TOKENS = {name: colour for name, (colour, _) in palette.TOKENS.items()}
-KINDS = {
+LIGHT_KINDS = {
     "risks": palette.RISKS,
     "verdicts": palette.VERDICTS,
     "marks": palette.MARKS,
@@ -35,6 +35,14 @@ KINDS = {
     "tokens": TOKENS,
     "state chips": palette.STATE_TEXTS,
 }
+STANDINGS = {name: colour for name, (colour, _) in palette.STANDINGS.items()}
+LIGHT_KINDS |= {"standings": STANDINGS, "standing chips": palette.STANDING_TEXTS}
+KINDS = LIGHT_KINDS | {
+    f"{kind}, dark": {name: palette.DARK[colour] for name, colour in held.items()} for kind, held in LIGHT_KINDS.items()
+}
+MARKS = {colour for held in (STATES, TOKENS, STANDINGS, palette.MARKS) for colour in held.values()}
+MARKS |= {palette.BIN, palette.OVERFLOW, palette.REFUSED}
+TEXTS |= {*palette.STANDING_TEXTS.values()}
 TEXTS |= {palette.TEXT, palette.MUTED, palette.CAPACITY, palette.THRESHOLD}
 
 
@@ -62,6 +70,22 @@ def test_contrast_is_that_of_the_standard() -> None:
 @pytest.mark.parametrize("colour", sorted(TEXTS))
 def test_texts_on_white_and_white_letters_on_chips_are_readable(colour: str) -> None:
     assert contrast(colour, palette.PAPER) >= 4.5
+
+
+@pytest.mark.parametrize("colour", sorted(TEXTS))
+def test_texts_are_readable_on_a_dark_page_and_under_its_dark_letters(colour: str) -> None:
+    assert contrast(palette.DARK[colour], palette.DARK_PAPER) >= 4.5
+
+
+@pytest.mark.parametrize("colour", sorted(MARKS))
+def test_marks_stand_out_on_both_papers(colour: str) -> None:
+    assert contrast(colour, palette.PAPER) >= 3
+    assert contrast(palette.DARK[colour], palette.DARK_PAPER) >= 3
+
+
+def test_letters_on_bright_fills_are_readable_in_both_themes() -> None:
+    for fill in (palette.AT_RISK, palette.DARK[palette.AT_RISK]):
+        assert contrast(palette.INK, fill) >= 4.5
 
 
 @pytest.mark.parametrize("name", sorted(SEEN))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MOST_PATHS = 24  # of a picture
 _LANE = 30  # pixels of a path
-_CALM, _PALE = "#EEF1F5", "#F9DDB1"  # cells without bad rows, and with the fewest
 _HATCH = {"fillmode": "overlay", "fgcolor": palette.PAPER, "size": 5, "solidity": 0.25}
 _KINDS = (
     ("invalid", "recorded: invalid", palette.INVALID, ""),
@@ -129,7 +128,7 @@ def grid_figure(found: Summary) -> go.Figure | None:
     steps = grid.first_step + grid.steps_each * np.arange(rows.shape[1])
     high = min(30.0, max(5.0, 420 / len(layers)))
     figure = new_figure(int(104 + max(60, high * len(layers))), left=64, top=16, bottom=60, right=110)
-    scale = [(0.0, _CALM), (1e-6, _PALE), (0.5, palette.CERTAIN), (1.0, palette.CERTAIN_TEXT)]
+    scale = [(0.0, palette.EMPTY), (1e-6, palette.FEWEST), (0.5, palette.CERTAIN), (1.0, palette.CERTAIN_TEXT)]
     figure.add_trace(
         go.Heatmap(
             x=steps + (grid.steps_each - 1) / 2,
@@ -137,7 +136,7 @@ def grid_figure(found: Summary) -> go.Figure | None:
             z=share,
             zmin=0,
             zmax=most or 1.0,
-            colorscale=scale if most else [(0.0, _CALM), (1.0, _CALM)],
+            colorscale=scale if most else [(0.0, palette.EMPTY), (1.0, palette.EMPTY)],
             xgap=1 if len(steps) < 200 else 0,
             ygap=1 if high > 4 else 0,
             showscale=bool(most),

@@ -48,10 +48,10 @@ def grounds(
     )
 
 
-def tint(colour: str, share: float = 0.28) -> str:
-    """A pale shade of a colour."""
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 + (part - 255) * share):02X}" for part in parts)
+def tint(colour: str, share: float = 0.28, paper: str = palette.PAPER) -> str:
+    """A shade of a colour near that of the paper."""
+    parts = ([int(one[at : at + 2], 16) for at in (1, 3, 5)] for one in (paper, colour))
+    return "#" + "".join(f"{round(ground + (part - ground) * share):02X}" for ground, part in zip(*parts, strict=True))
 
 
 def marks_of(

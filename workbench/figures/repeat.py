@@ -69,7 +69,7 @@ def held_figure(found: Repeatability) -> go.Figure:
                     text=[count(int(number)) if number else "" for number in numbers],
                     textposition="inside",
                     insidetextanchor="middle",
-                    textfont={"size": 12, "color": palette.PAPER if part != SOME else palette.TEXT},
+                    textfont={"size": 12, "color": palette.PAPER if part != SOME else palette.INK},
                     marker={"color": colour, "pattern": {"shape": hatch, **_HATCH}},
                     hovertemplate=f"%{{x:,d}} {part}<extra></extra>",
                 )

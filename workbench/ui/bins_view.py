@@ -18,7 +18,7 @@ from workbench.numeric.histogram import Threshold
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.inspect import Inspection
 from workbench.ui import downloads, state
-from workbench.ui.common import Slots, figures_row, pick_path, say_instead, score_texts
+from workbench.ui.common import Slots, figures_row, pick_path, picture, say_instead, score_texts
 from workbench.ui.view import RADII
 
 COARSE = [path.name for path in PATHS if path.key_bits is not None]
@@ -51,10 +51,9 @@ def show_bins(found: Inspection, key: str, slots: Slots, more: Callable[[], None
     _said_of_the_path(found, name, risk)
     chart = f"bins:{key}:{name}:{radius}"
     saved = downloads.file_name(found.row.capture, f"row{found.row.index}", name, "bins")
-    st.plotly_chart(
+    picture(
         bins_figure(window, risk, chosen),
         key=chart,
-        theme=None,
         config=downloads.picture(saved),
         on_select=_clicked(chart, window),
         selection_mode="points",

@@ -14,6 +14,7 @@ from workbench.figures.tables import census_table, outlook_texts
 from workbench.figures.words import plural
 from workbench.runs.inspect import Inspection
 from workbench.ui import downloads, state
+from workbench.ui.common import picture
 
 _PATH = 190  # pixels of the column of paths
 
@@ -43,7 +44,7 @@ def show_capacity(found: Inspection, key: str, more: Callable[[], None] | None =
     st.markdown(text)
     saved = downloads.file_name(found.row.capture, f"row{found.row.index}", "capacity")
     figure = capacity_figure(taken or risks, found.reached)
-    st.plotly_chart(figure, key=f"capacity:{key}", theme=None, config=downloads.picture(saved))
+    picture(figure, key=f"capacity:{key}", config=downloads.picture(saved))
     downloads.offer(saved, f"capacity:{key}", {"Risk by path": lambda: census_table(risks, found.reached)}, more=more)
     _risks(taken, found.reached)
     _refused([risk for risk in risks if risk.refused])

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from workbench.figures import themes
 from workbench.figures.of_inspection import colour_of, default_path
 from workbench.figures.words import value
 from workbench.runs.inspect import Inspection
 from workbench.ui import state
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 __all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "pick_path"]
-__all__ += ["say_instead", "score_texts"]
+__all__ += ["dark", "picture", "say_instead", "score_texts"]
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
 # Of a picture that has no name of its own when it is saved: see ``downloads.picture``.
 PLOT = {"displaylogo": False, "modeBarButtons": [["toImage"]], "scrollZoom": False}
 
 
+def dark() -> bool:
+    """Whether the viewer's page is dark: by the system's choice, or by that of the app's own menu."""
+    return st.context.theme.type == "dark"
+
+
+def picture(figure: go.Figure, key: str, **more: Any) -> None:
+    """Show a figure in the colours of the viewer's theme. ``more``: of ``st.plotly_chart``."""
+    st.plotly_chart(themes.darkened(figure) if dark() else figure, key=key, theme=None, **more)
+
+
 def callout(text: str, colour: str) -> None:
     """One sentence that stands out by a coloured edge."""
-    style = f"border-left:5px solid {colour};padding:0.1rem 0 0.1rem 0.8rem;margin-bottom:0.6rem;font-size:1.12rem;"
+    edge = themes.on_dark(colour) if dark() else colour
+    style = f"border-left:5px solid {edge};padding:0.1rem 0 0.1rem 0.8rem;margin-bottom:0.6rem;font-size:1.12rem;"
     style += "line-height:1.45"
     st.markdown(f'<div style="{style}">{escape(text)}</div>', unsafe_allow_html=True)
 

@@ -11,7 +11,7 @@ from workbench.runs.compare import AXES, SYSTEMS, Compared, Place, cells_to_run
 from workbench.runs.compare_words import compared_sentence
 from workbench.runs.matrix import Cell
 from workbench.runs.run import STOCK
-from workbench.ui.common import PLOT, callout
+from workbench.ui.common import PLOT, callout, picture
 from workbench.ui.compare_made import CALLS, call_models, compared, made
 from workbench.ui.compare_shown import show_cell, show_table
 from workbench.ui.compare_view import COMPARE
@@ -167,9 +167,7 @@ def _chart(found: Compared, chosen: Place, absent: list[str], key: str) -> None:
         if place is not None:
             COMPARE.change(on=place[0], at=place[1])
 
-    st.plotly_chart(
-        compared_figure(found, chosen), key=chart, theme=None, config=PLOT, on_select=take, selection_mode="points"
-    )
+    picture(compared_figure(found, chosen), key=chart, config=PLOT, on_select=take, selection_mode="points")
     mark = "the op of the row" if found.axis == "releases" else "the path that the op takes"
     said = [f"▸: {mark}"] if found.reached in found.lines else []
     if is_numbered(found):

@@ -17,7 +17,7 @@ from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.sentence import finding, result_sentence
 from workbench.ui import downloads, state
-from workbench.ui.common import Slots, error_box, pick_path, say_instead, score_texts
+from workbench.ui.common import Slots, error_box, pick_path, picture, say_instead, score_texts
 from workbench.ui.engines import answer, called_name, pick_engine, why_not
 from workbench.ui.library import Entry
 from workbench.ui.loading import result
@@ -141,7 +141,7 @@ def _show(
     row = found.case.row
     comparison = compare(row.valid, found.exact.indices, made.selection.indices, made.verdict)
     saved, origin = _origin(made, number, entry, seed)
-    st.plotly_chart(diff_figure(comparison), key=f"diff:{key}", theme=None, config=downloads.picture(saved))
+    picture(diff_figure(comparison), key=f"diff:{key}", config=downloads.picture(saved))
     downloads.offer(saved, f"diff:{key}", {"Every winner": lambda: comparison.table(**origin)}, more=more)
     sides = (
         (comparison.exact, "Exact top-k", LOST, LEFT_OUT),

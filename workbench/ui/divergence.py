@@ -13,7 +13,7 @@ from workbench.figures.words import plural
 from workbench.runs.divergence import Comparison, Divergence
 from workbench.runs.divergence_words import place, sentences
 from workbench.ui import downloads, state
-from workbench.ui.common import callout, error_box
+from workbench.ui.common import callout, error_box, picture
 from workbench.ui.divergence_detail import show_point
 from workbench.ui.divergence_runs import Chosen, Offer, chosen_runs, compare, offered, offers, suggestions
 from workbench.ui.divergence_tables import show_counts, show_points, show_tokens
@@ -249,10 +249,9 @@ def _chart(one: Comparison, laid: Timeline, point: int | None, key: str, digest:
             COMPARED.change(point=number, digest=digest)
 
     saved = downloads.file_name(one.a, "against", one.b)
-    st.plotly_chart(
+    picture(
         timeline_figure(laid, point),
         key=chart,
-        theme=None,
         config=downloads.picture(saved),
         on_select=take,
         selection_mode="points",

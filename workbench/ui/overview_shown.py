@@ -32,7 +32,7 @@ from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
 from workbench.paths.ops import OPS
 from workbench.ui import inspector, state
-from workbench.ui.common import PLOT, callout, figures_row
+from workbench.ui.common import PLOT, callout, figures_row, picture
 from workbench.ui.library import Entry, same_name
 from workbench.ui.loading import library, opened
 from workbench.ui.overview_tables import chips, column_config, frame, offer_tables, show_table
@@ -63,12 +63,12 @@ def _pictures(found: Summary, key: str) -> None:
     if paths:
         with places[0]:
             st.markdown("**Bad rows by path**")
-            st.plotly_chart(paths_figure(found), key=f"paths:{key}", theme=None, config=PLOT)
+            picture(paths_figure(found), key=f"paths:{key}", config=PLOT)
             st.caption(state.plain(about_paths))
     if grid is not None:
         with places[1]:
             st.markdown("**Bad rows by layer and step**")
-            st.plotly_chart(grid, key=f"grid:{key}", theme=None, config=PLOT)
+            picture(grid, key=f"grid:{key}", config=PLOT)
             st.caption(state.plain(about_grid))
 
 

@@ -16,7 +16,7 @@ from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.spec import Path, Variant
 from workbench.paths.steps import Key, key_of, loss_sentence, note_of, steps_of
 from workbench.ui import state
-from workbench.ui.common import PLOT, callout, error_box
+from workbench.ui.common import PLOT, callout, error_box, picture
 from workbench.ui.paths_view import FIRST, NAMES, SCORE, SHOWN, STOCK, Shown, read_score, score_text
 from workbench.ui.view import brief
 
@@ -138,9 +138,7 @@ def _picture(path: Path, variant: Variant) -> None:
     if not steps:
         st.info("What it does inside is not established, so that there is no picture of it.")
         return
-    st.plotly_chart(
-        pipeline_figure(steps, note_of(variant)), key=f"steps:{path.name}:{variant.name}", theme=None, config=PLOT
-    )
+    picture(pipeline_figure(steps, note_of(variant)), key=f"steps:{path.name}:{variant.name}", config=PLOT)
 
 
 def _number_line(path: Path, variant: Variant, score: float, beside: Path | None) -> None:
@@ -155,10 +153,10 @@ def _number_line(path: Path, variant: Variant, score: float, beside: Path | None
     if not keys:
         return
     key = f"{path.name}:{variant.name}:{score}:{'' if beside is None else beside.name}"
-    st.plotly_chart(line_figure(keys, score), key=f"line:{key}", theme=None, config=PLOT)
+    picture(line_figure(keys, score), key=f"line:{key}", config=PLOT)
     left, right = st.columns([1, 1])
     with left:
-        st.plotly_chart(resolution_figure(keys, score), key=f"resolution:{key}", theme=None, config=PLOT)
+        picture(resolution_figure(keys, score), key=f"resolution:{key}", config=PLOT)
     with right:
         table = resolution_table(keys, score)
         st.dataframe(table, hide_index=True, height="content", key=f"bins:{key}")
@@ -187,7 +185,7 @@ def _releases(path: Path) -> None:
     if not held:
         st.markdown(state.plain(f"No known release has it: {path.unreached or path.releases}."))
         return
-    st.plotly_chart(family_figure(held, path.name), key=f"releases:{path.name}", theme=None, config=PLOT)
+    picture(family_figure(held, path.name), key=f"releases:{path.name}", config=PLOT)
     absent = "" if any(one.path == path.name for one in held) else f"No known release has {path.name}. "
     st.caption(
         state.plain(

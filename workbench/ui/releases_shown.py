@@ -15,7 +15,7 @@ from workbench.paths.ops import OPS
 from workbench.runs.matrix import Cell, Matrix, MatrixRow
 from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence, row_sentence
 from workbench.ui import downloads, inspector, state
-from workbench.ui.common import callout, figures_row
+from workbench.ui.common import callout, figures_row, picture
 from workbench.ui.library import Entry, same_name
 from workbench.ui.loading import opened
 from workbench.ui.releases_view import RELEASED
@@ -83,10 +83,9 @@ def _chart(matrix: Matrix, chosen: tuple[int, int], key: str) -> None:
             _take(matrix, place)
 
     saved = downloads.file_name(matrix.rows[0].capture, "releases")
-    st.plotly_chart(
+    picture(
         releases_figure(matrix, chosen),
         key=chart,
-        theme=None,
         config=downloads.picture(saved),
         on_select=take,
         selection_mode="points",

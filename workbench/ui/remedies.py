@@ -11,7 +11,7 @@ from workbench.figures.words import count, plural
 from workbench.runs.advise_words import cost_sentence, cost_text, part_sentence, stands_text
 from workbench.runs.remedy import Advice, Part, Remedy
 from workbench.ui import inspector, remedies_made, state
-from workbench.ui.common import PLOT, callout, error_box, figures_row
+from workbench.ui.common import PLOT, callout, error_box, figures_row, picture
 from workbench.ui.remedies_view import CAPTURE, REMEDIES, ROW
 from workbench.ui.rowpage import Shown, row_link, show_row_page
 from workbench.ui.view import brief
@@ -163,9 +163,7 @@ def _chart(part: Part, chosen: Remedy, key: str) -> None:
         if remedy is not None:
             REMEDIES.change(remedy=remedy.name)
 
-    st.plotly_chart(
-        remedies_figure(part, chosen), key=chart, theme=None, config=PLOT, on_select=take, selection_mode="points"
-    )
+    picture(remedies_figure(part, chosen), key=chart, config=PLOT, on_select=take, selection_mode="points")
     if len(part.remedies) > MOST:
         st.caption(f"The first {MOST} of {count(len(part.remedies))} are drawn; the table holds all.")
 

@@ -11,7 +11,7 @@ from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.repeat import MODEL, RECORDED, Repeated
 from workbench.ui import inspector, state
-from workbench.ui.common import PLOT, callout, error_box, figures_row, pick_path, say_instead, score_texts
+from workbench.ui.common import PLOT, callout, error_box, figures_row, pick_path, picture, say_instead, score_texts
 from workbench.ui.diff_view import MODELLED
 from workbench.ui.engines import called_name, pick_engine, why_not
 from workbench.ui.library import local
@@ -181,14 +181,14 @@ def _draw(shown: Shown, line: Repeated, key: str) -> None:
     figures_row(numbers, [1.3, *[1] * (len(numbers) - 1)])
     if not line.unjudged:
         st.markdown("**What calls select**")
-        st.plotly_chart(held_figure(found), key=f"held:{key}", theme=None, config=PLOT)
+        picture(held_figure(found), key=f"held:{key}", config=PLOT)
         k = shown.seen.case.k
         if found.members:
             st.markdown("**How often each index is selected that comes and goes**")
-            st.plotly_chart(frequency_figure(found, k), key=f"frequency:{key}", theme=None, config=PLOT)
+            picture(frequency_figure(found, k), key=f"frequency:{key}", config=PLOT)
         if lost:
             st.markdown("**Values missing, call by call**")
-            st.plotly_chart(missing_figure(line.missing, line.of), key=f"missing:{key}", theme=None, config=PLOT)
+            picture(missing_figure(line.missing, line.of), key=f"missing:{key}", config=PLOT)
         _table(line)
     _beside(shown, line)
 

@@ -15,7 +15,7 @@ from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.whatif import WhatIf
 from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentence
 from workbench.ui import state
-from workbench.ui.common import PLOT, callout, colour_of, error_box, pick_path
+from workbench.ui.common import PLOT, callout, colour_of, error_box, pick_path, picture
 from workbench.ui.loading import circumstances, variant_of
 from workbench.ui.rowpage import Shown, show_row_page
 from workbench.ui.view import View
@@ -229,10 +229,9 @@ def _picture(setting: Setting, alteration: Alteration, key: str) -> None:
             picked = points[0]["customdata"]
             _alter(shown, float(picked[0] if isinstance(picked, Sequence) else picked), own)
 
-    st.plotly_chart(
+    picture(
         whatif_figure(drawn, own, altered),
         key=chart,
-        theme=None,
         config=PLOT,
         on_select=take,
         selection_mode="points",

@@ -1,0 +1,56 @@
+"""Figures on a dark page: each is drawn once, for white paper, and its colours are exchanged where it is shown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.figures import palette
+from workbench.figures.grid import tint
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_TINTED = {tint(light): tint(dark, paper=palette.DARK_PAPER) for light, dark in palette.DARK.items() if light[0] == "#"}
+_DARK = {**_TINTED, **palette.DARK}
+_SPAN = re.compile(r"(?<=<span style='color:)#[0-9A-F]{6}(?='>)")
+
+
+def on_dark(colour: str) -> str:
+    """What a colour of the palette, or a tint of one, becomes on a dark page; others stay as they are."""
+    return _DARK.get(colour, colour)
+
+
+def darkened(figure: go.Figure) -> go.Figure:
+    """A copy of a figure in the colours of a dark page; the figure itself stays as it is."""
+    import plotly.graph_objects as go
+
+    return go.Figure(_exchanged(figure.to_dict(), colours=False))
+
+
+def _exchanged(part: Any, colours: bool) -> Any:
+    # Only what stands where colours do is exchanged: a tensor named as a colour keeps its name.
+    if isinstance(part, dict):
+        return {
+            name: _exchanged(held, colours or name.lower().endswith(("color", "colorscale")))
+            if name not in ("text", "ticktext")
+            else _texts(held)
+            for name, held in part.items()
+        }
+    if isinstance(part, list | tuple):
+        return [_exchanged(held, colours) for held in part]
+    if isinstance(part, np.ndarray) and part.dtype.kind in "OU":
+        return np.array([_exchanged(held, colours) for held in part.tolist()], dtype=object)
+    return on_dark(part) if colours and isinstance(part, str) else part
+
+
+def _texts(part: Any) -> Any:
+    if isinstance(part, str):
+        return _SPAN.sub(lambda found: on_dark(found[0]), part)
+    if isinstance(part, list | tuple):
+        return [_texts(held) for held in part]
+    if isinstance(part, np.ndarray) and part.dtype.kind in "OU":
+        return np.array([_texts(held) for held in part.tolist()], dtype=object)
+    return _exchanged(part, colours=False)
