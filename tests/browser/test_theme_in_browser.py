@@ -26,7 +26,7 @@ def test_page_and_plots_follow_the_system(browser: Browser, served: str, scheme:
     context = browser.new_context(viewport=SIZE, color_scheme=scheme)  # type: ignore[arg-type]
     try:
         page = context.new_page()
-        open_app(page, f"{served}/inspect?source=dumps/bad-row.safetensors&row=1")
+        open_app(page, f"{served}/?capture=dumps/bad-row.safetensors&row=1")
         page.wait_for_selector(".js-plotly-plot .xtick text")
         assert _hex(page.evaluate(PAGE)) == paper
         assert _hex(page.evaluate(PLOT)) == paper

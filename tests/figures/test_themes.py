@@ -28,7 +28,8 @@ def test_every_colour_is_exchanged_and_the_figure_itself_stays() -> None:
     assert [colour for _, colour in dark.data[1].colorscale] == [palette.DARK_PAPER, pale]
     assert dark.layout.annotations[0].text == f"<span style='color:{palette.DARK[palette.MUTED]}'>none</span>"
     assert dark.layout.annotations[0].bgcolor == palette.DARK[palette.VEIL]
-    assert [*dark.data[0].x] == [1, 2] and [*dark.data[0].y] == [3, 4]
+    assert [*dark.data[0].x] == [1, 2]
+    assert [*dark.data[0].y] == [3, 4]
 
 
 def test_names_that_look_as_colours_stay() -> None:
