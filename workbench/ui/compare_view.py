@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import UsageError
@@ -12,7 +12,7 @@ from workbench.paths.ops import OPS
 from workbench.runs.compare import AXES, SYSTEMS, UNROUTED
 from workbench.ui.carried import Params
 from workbench.ui.state import beside_row
-from workbench.ui.view import brief, one_of, read_text, unknown_params
+from workbench.ui.view import brief, one_of, read_fields, read_text
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,7 @@ def from_params(params: Params) -> tuple[Compare, list[str]]:
     Returns:
         The value, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
-    value, problems = Compare(), []
-    for name, texts in params.items():
-        if name not in _READ:
-            continue
-        try:
-            value = replace(value, **{name: _READ[name](texts[-1])})
-        except UsageError as error:
-            problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, _READ)
+    return read_fields(Compare(), params, _READ)
 
 
 def to_params(value: Compare) -> dict[str, list[str]]:

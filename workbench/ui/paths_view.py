@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import UsageError
 from workbench.paths.catalog import PATHS, get_path
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import VARIANTS, brief, unknown_params
+from workbench.ui.view import VARIANTS, brief, read_fields
 
 FIRST = "vllm.histogram_256"  # shown where none was chosen
 STOCK = "stock"
@@ -75,16 +75,7 @@ def from_params(params: Params) -> tuple[Shown, list[str]]:
     Returns:
         The value, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
-    value, problems = Shown(), []
-    for name, texts in params.items():
-        if name not in _READ:
-            continue
-        field, read = _READ[name]
-        try:
-            value = replace(value, **{field: read(texts[-1])})
-        except UsageError as error:
-            problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, _READ)
+    return read_fields(Shown(), params, _READ)
 
 
 def to_params(value: Shown) -> dict[str, list[str]]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from workbench.errors import UsageError
 from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import get_op
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import brief, read_text, read_whole, unknown_params
+from workbench.ui.view import read_fields, read_text, read_whole
 
 
 @dataclass(frozen=True)
@@ -63,16 +62,7 @@ def from_params(params: Params) -> tuple[Released, list[str]]:
     Returns:
         The value, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
-    value, problems = Released(), []
-    for name, texts in params.items():
-        if name not in _READ:
-            continue
-        field, read = _READ[name]
-        try:
-            value = replace(value, **{field: read(texts[-1])})
-        except UsageError as error:
-            problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, _READ)
+    return read_fields(Released(), params, _READ)
 
 
 def to_params(value: Released) -> dict[str, list[str]]:

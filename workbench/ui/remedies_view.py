@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import UsageError
 from workbench.ui import state
 from workbench.ui.carried import Params
-from workbench.ui.view import brief, read_text, read_whole, unknown_params
+from workbench.ui.view import brief, read_fields, read_text, read_whole
 
 ROW, CAPTURE = SCOPES = ("row", "capture")
 
@@ -47,15 +47,7 @@ def from_params(params: Params) -> tuple[Wanted, list[str]]:
     Returns:
         The value, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
-    value, problems = Wanted(), []
-    for name, texts in params.items():
-        if name not in _READ:
-            continue
-        try:
-            value = replace(value, **{name: _READ[name](texts[-1])})
-        except UsageError as error:
-            problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, _READ)
+    return read_fields(Wanted(), params, _READ)
 
 
 def to_params(value: Wanted) -> dict[str, list[str]]:

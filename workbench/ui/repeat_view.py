@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.errors import UsageError
 from workbench.ui import state
 from workbench.ui.carried import Params
-from workbench.ui.view import brief, read_whole, unknown_params
+from workbench.ui.view import read_fields, read_whole
 
 LEAST, CALLS, MOST = 2, 50, 1000
 
@@ -21,13 +20,7 @@ class Repeat:
 
 def from_params(params: Params) -> tuple[Repeat, list[str]]:
     """Read it from query parameters; a message for each parameter that is not understood, which is left out."""
-    value, problems = Repeat(), []
-    if "calls" in params:
-        try:
-            value = Repeat(read_whole(params["calls"][-1], LEAST, MOST))
-        except UsageError as error:
-            problems.append(f"The link's calls is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, ("calls",))
+    return read_fields(Repeat(), params, {"calls": lambda text: read_whole(text, LEAST, MOST)})
 
 
 def to_params(value: Repeat) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import get_op
+from workbench.ui.carried import Params, V
 from workbench.words import few
 
 VIEWS = {"bins": "Bins", "capacity": "Capacity", "diff": "Value diff", "export": "Shrink and export"}
@@ -149,17 +150,34 @@ def from_params(params: Mapping[str, str]) -> tuple[View, list[str]]:
     Returns:
         The view, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
-    view, problems = View(), []
     if params.get("path") == RECORDED:  # as links of earlier versions say it
         params = {**{name: text for name, text in params.items() if name != "path"}, "engine": RECORDED}
-    for name, text in params.items():
-        if name not in _READ:
+    return read_fields(View(), {name: [text] for name, text in params.items()}, _READ)
+
+
+def read_fields(
+    value: V, params: Params, readers: Mapping[str, Callable[[str], Any] | tuple[str, Callable[[str], Any]]]
+) -> tuple[V, list[str]]:
+    """Fields of a frozen dataclass out of query parameters.
+
+    Args:
+        value: with its defaults. params: each with all its texts, of which the last counts.
+        readers: of each parameter what makes its text a value, or the name of its field and that, where it has another.
+
+    Returns:
+        The value, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
+    """
+    problems = []
+    for name, texts in params.items():
+        if name not in readers:
             continue
+        reader = readers[name]
+        field, read = reader if isinstance(reader, tuple) else (name, reader)
         try:
-            view = replace(view, **{name: _READ[name](text)})
+            value = replace(value, **{field: read(texts[-1])})
         except UsageError as error:
             problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return view, problems + unknown_params(params, _READ)
+    return value, problems + unknown_params(params, readers)
 
 
 def unknown_params(params: Iterable[str], known: Collection[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.analysis.curves import parameter_named
@@ -11,7 +11,7 @@ from workbench.analysis.whatif import KEY_BITS, MOST_CAPACITY, Alteration, Param
 from workbench.errors import UsageError
 from workbench.ui import state
 from workbench.ui.carried import Params
-from workbench.ui.view import brief, read_whole, unknown_params
+from workbench.ui.view import brief, read_fields, read_whole
 
 _LONGEST = 32  # characters of a number
 
@@ -82,16 +82,7 @@ def from_params(params: Params) -> tuple[Asked, list[str]]:
     Returns:
         The value, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
-    value, problems = Asked(), []
-    for name, texts in params.items():
-        if name not in _READ:
-            continue
-        field, read = _READ[name]
-        try:
-            value = replace(value, **{field: read(texts[-1])})
-        except UsageError as error:
-            problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, _READ)
+    return read_fields(Asked(), params, _READ)
 
 
 def to_params(value: Asked) -> dict[str, list[str]]:
