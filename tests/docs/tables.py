@@ -29,12 +29,13 @@ from workbench.capture.format import (
 from workbench.capture.readers.naming import NAMES
 from workbench.capture.readers.table import READERS
 from workbench.engines.vendor.adapters import ADAPTERS, Adapter
+from workbench.figures.path_tables import rests_on
 from workbench.paths.catalog import get_path
 from workbench.paths.devices import DEVICES, Device
 from workbench.paths.ops import OPS, Op
 from workbench.paths.plan import FEW_ROWS, TEXTS
 from workbench.paths.releases import OBSERVED
-from workbench.paths.spec import Evidence, Variant
+from workbench.paths.spec import Evidence
 from workbench.paths.transforms import MODES
 from workbench.paths.walk import walk_of
 from workbench.record.interfaces import INTERFACES
@@ -125,7 +126,7 @@ def paths() -> str:
                 path.ks_in_words,
                 path.lengths_in_words,
                 "keeps all" if path.variant("stock").lossless else "drops",
-                _seen(path.variant("stock")),
+                rests_on(path.variant("stock")),
             )
             for path in wb.paths()
         ],
@@ -139,15 +140,10 @@ def variants() -> str:
         for variant in path.variants:
             if variant.name != "stock":
                 keeps = "keeps all" if variant.lossless else "can lose"
-                key = (f"`{variant.name}`", variant.note, keeps, _seen(variant), ", ".join(variant.references))
+                key = (f"`{variant.name}`", variant.note, keeps, rests_on(variant), ", ".join(variant.references))
                 found.setdefault(key, []).append(f"`{path.name}`")
     rows = [(name, "<br>".join(paths), *rest) for (name, *rest), paths in sorted(found.items())]
     return _table(["variant", "paths", "what it is", "losses", "rests on", "reports"], rows)
-
-
-def _seen(variant: Variant) -> str:
-    modelled = "" if variant.modelled else "; no model"
-    return ("observed" if variant.evidence is Evidence.OBSERVED else "described, not observed") + modelled
 
 
 def ops() -> str:
