@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.figures import palette
-from workbench.figures.frame import axis, new_figure
-from workbench.figures.grid import clickable, grounds, marks_of, outline
+from workbench.figures.frame import new_figure
+from workbench.figures.grid import clickable, grounds, label_axes, marks_of, outline
 from workbench.figures.releases import missing_text
 from workbench.figures.words import count, probability, wrapped
 from workbench.runs.compare import Compared, Place
@@ -80,24 +80,12 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
         _numbers(figure, [(x, -y, number_text(cell)) for x, y, cell in cells if number_text(cell)])
     if chosen in found.cells and chosen is not None:
         outline(figure, found.columns.index(chosen[1]), -found.lines.index(chosen[0]), _SIZE + 7)
-    figure.update_xaxes(
-        **axis(
-            _TITLES[found.axis] + (f" of {packages.pop()}" if found.axis == "releases" and len(packages) == 1 else ""),
-            range=[-0.6, columns - 0.4],
-            tickvals=list(range(columns)),
-            ticktext=names,
-            tickangle=-60 if turned else 0,
-            showgrid=False,
-        )
-    )
-    figure.update_yaxes(
-        **axis(
-            "",
-            range=[-(lanes - 1) - 0.6, 0.6],
-            tickvals=[-lane for lane in range(lanes)],
-            ticktext=[f"<b>▸ {line}</b>" if line == found.reached else line for line in found.lines],
-            showgrid=False,
-        )
+    label_axes(
+        figure,
+        _TITLES[found.axis] + (f" of {packages.pop()}" if found.axis == "releases" and len(packages) == 1 else ""),
+        names,
+        [f"<b>▸ {line}</b>" if line == found.reached else line for line in found.lines],
+        turned=turned,
     )
     clickable(figure)
     return figure

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.figures import palette
+from workbench.figures.frame import axis
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -102,6 +103,30 @@ def outline(figure: go.Figure, x: float, y: float, size: float) -> None:
             marker={"symbol": "square-open", "size": size, "color": palette.THRESHOLD, "line": {"width": 2.5}},
             hoverinfo="skip",
             unselected={"marker": {"opacity": 1}},
+        )
+    )
+
+
+def label_axes(figure: go.Figure, title: str, names: Sequence[str], labels: Sequence[str], *, turned: bool) -> None:
+    """Columns named below, ``turned`` where they are long, and lanes named at the left, the first one at the top."""
+    columns, lanes = len(names), len(labels)
+    figure.update_xaxes(
+        **axis(
+            title,
+            range=[-0.6, columns - 0.4],
+            tickvals=list(range(columns)),
+            ticktext=list(names),
+            tickangle=-60 if turned else 0,
+            showgrid=False,
+        )
+    )
+    figure.update_yaxes(
+        **axis(
+            "",
+            range=[-(lanes - 1) - 0.6, 0.6],
+            tickvals=[-lane for lane in range(lanes)],
+            ticktext=list(labels),
+            showgrid=False,
         )
     )
 

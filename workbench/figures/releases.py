@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.figures import palette
-from workbench.figures.frame import axis, new_figure
-from workbench.figures.grid import clickable, grounds, marks_of, outline
+from workbench.figures.frame import new_figure
+from workbench.figures.grid import clickable, grounds, label_axes, marks_of, outline
 from workbench.figures.words import count, value, wrapped
 from workbench.runs.matrix import Cell, Matrix, MatrixRow
 
@@ -82,24 +82,12 @@ def releases_figure(matrix: Matrix, chosen: tuple[int, int] | None = None) -> go
         _numbers(figure, [(x, up - y - 10 / high, cell.missing_mean) for x, y, cell in cells if cell.missing_mean])
     if chosen is not None and chosen[0] in rows and chosen[1] in releases:
         outline(figure, releases.index(chosen[1]), up - rows.index(chosen[0]), size + 7)
-    figure.update_xaxes(
-        **axis(
-            f"release of {packages[0]}, oldest first" if len(packages) == 1 else "release",
-            range=[-0.6, columns - 0.4],
-            tickvals=list(range(columns)),
-            ticktext=names,
-            tickangle=-60 if turned else 0,
-            showgrid=False,
-        )
-    )
-    figure.update_yaxes(
-        **axis(
-            "",
-            range=[-(lanes - 1) - 0.6, 0.6],
-            tickvals=[-lane for lane in range(lanes)],
-            ticktext=labels,
-            showgrid=False,
-        )
+    label_axes(
+        figure,
+        f"release of {packages[0]}, oldest first" if len(packages) == 1 else "release",
+        names,
+        labels,
+        turned=turned,
     )
     clickable(figure)
     return figure
