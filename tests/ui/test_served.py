@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -30,7 +31,9 @@ def answer(path: str) -> tuple[int, bytes]:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b"", "root_path": ""}
-    asyncio.run(Starlette(routes=routes())(scope, receive, send))  # type: ignore[arg-type]
+    served = Starlette(routes=routes())(scope, receive, send)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(1) as aside:  # Playwright keeps a loop running in a worker's main thread
+        aside.submit(asyncio.run, served).result()
     return int(str(sent[0]["status"])), b"".join(bytes(one.get("body", b"")) for one in sent)  # type: ignore[call-overload]
 
 
