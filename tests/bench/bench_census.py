@@ -148,7 +148,7 @@ def recorded(op: str, rows: int, width: int, read_gbs: float) -> dict[str, objec
     output, (namespace, schema) = torch.empty_like(best), OPS[op]
     library, fit, name = Library(namespace, "FRAGMENT"), awaited.is_fit, schema.partition("(")[0]
     library.define(schema)
-    library.impl(name, lambda *given: given[2].copy_(slots) and None, "CUDA")
+    library.impl(name, lambda *given: (given[2].copy_(slots), None)[1], "CUDA")
 
     def call() -> None:
         if paged:

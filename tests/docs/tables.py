@@ -449,6 +449,31 @@ def bench_kernels_h200() -> str:
     )
 
 
+PROFILE_H200 = ROOT / "docs" / "results" / "profile-h200.json"
+
+
+def profile_h200() -> str:
+    """Where kernels spend their time, from the file that ``tests.bench.bench_profile`` writes."""
+
+    def greatest(shares: dict[str, float]) -> str:
+        return ", ".join(f"{name} {share:.0%}" for name, share in list(shares.items())[:3])
+
+    return _table(
+        ["path", "width, k", "µs", "DRAM", "warps wait for", "samples in"],
+        [
+            (
+                f"`{one['path']}`",
+                f"{one['width']}, {one['k']}",
+                f"{one['microseconds']:.0f}",
+                f"{one['DRAM, % of peak']:.0f} %",
+                greatest(one["share of a warp's time"]),
+                greatest(one["share of samples, by file"]),
+            )
+            for one in json.loads(PROFILE_H200.read_text())["kernels"]
+        ],
+    )
+
+
 def _cell(cell: wb.Cell) -> str:
     lost = f" ({cell.lost_calls} of {cell.calls} calls)" if cell.lost_calls else ""
     return f"{cell_text(cell)}{lost}"
@@ -474,6 +499,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "releases": releases,
     "releases-h200": releases_h200,
     "bench-kernels-h200": bench_kernels_h200,
+    "profile-h200": profile_h200,
     "unreached": unreached,
     "plan": plan,
     "devices": devices,

@@ -171,7 +171,7 @@ def _print_others(remedies: Sequence[Remedy], title: str) -> None:
     from workbench.runs.advise_words import kept_text, stands_text
 
     if remedies:
-        columns = [Column(title, "text"), Column("keeps", "word"), Column("the others", "text")]
+        columns = [Column(title, "text"), Column("keeps", "word"), Column("the others", "word")]
         table(
             [*columns, Column("evidence", "word")],
             [(one.what, kept_text(one.rows), stands_text(one.rows), one.evidence) for one in remedies],

@@ -21,7 +21,7 @@ ENTRY = "workbench_select"  # the kernel's name in every source
 MARK, MARK_BYTES = b"workbench_shared:", 20  # before the number of bytes that a block needs
 FORMAT = 1  # of the cache
 # The last one: a lambda without captures has a function of the host to NVRTC before 13.1.
-COMPILER = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space")
+COMPILER: tuple[str, ...] = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space")
 STRICT = ("-Werror=all-warnings", "--ptxas-options=-warn-spills", "--ptxas-options=-Werror")
 NO_COMPILER = "NVRTC is not installed: install the extra cuda13 or cuda12, as in pip install 'topk-workbench[cuda13]'"
 
