@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
@@ -112,6 +112,35 @@ class Filling:
         return [Part(*counts) for counts in zip(members, shares, better, equal, strict=True)]
 
 
+class _Bins:
+    """A row's histogram, its threshold bins and their members, each made when it is first needed.
+
+    Fillings need them later and must not hold the profile that holds them: rows in such a ring would stay in memory
+    until Python looks for rings, which it does after many objects, however large they are.
+    """
+
+    def __init__(self, scores: torch.Tensor, k: int, counts: RowCounts | None) -> None:
+        self._scores, self._k = scores, k
+        self._nan = None if counts is None else counts.nan
+        self._thresholds: dict[int, Threshold] = dict(counts.thresholds) if counts is not None else {}
+        self._cuts: dict[int, Cut] = {}
+
+    @cached_property
+    def half(self) -> HalfHistogram:
+        return HalfHistogram(self._scores, self._nan)
+
+    def threshold(self, bits: int) -> Threshold:
+        if bits not in self._thresholds:
+            self._thresholds[bits] = self.half.threshold(bits, self._k)
+        return self._thresholds[bits]
+
+    def cut(self, bits: int) -> Cut:
+        if bits not in self._cuts:
+            at = self.threshold(bits)
+            self._cuts[bits] = Cut(self.half.members(at.bin, bits), self._scores, at.need)
+        return self._cuts[bits]
+
+
 class RowProfile:
     """One row's counts.
 
@@ -146,15 +175,14 @@ class RowProfile:
         if counts is not None and (counts.length != scores.numel() or dtype != "float32"):
             raise ValueError(f"counts of {counts.length} float32 scores, for a row of {scores.numel()} of {dtype}")
         self.counts = counts
-        self._thresholds: dict[int, Threshold] = dict(counts.thresholds) if counts is not None else {}
-        self._cuts: dict[int, Cut] = {}
+        self._bins = _Bins(scores, k, counts)
         self._fillings: dict[tuple[int, Buffer], Filling] = {}
 
     def with_k(self, k: int) -> RowProfile:
         """The same scores with another number of winners wanted; their histogram is shared."""
         other = RowProfile(self.scores, self.dtype, k, self.window, width=self.width, start=self.start)
         if self.dtype == "float32":
-            vars(other)["half"] = self.half
+            other._bins.half = self.half
         return other
 
     @property
@@ -172,30 +200,25 @@ class RowProfile:
         """How many valid scores are NaN."""
         return self.half.nan if self.dtype == "float32" else int(torch.isnan(self.scores).sum())
 
-    @cached_property
+    @property
     def half(self) -> HalfHistogram:
         """The row's histogram over fp16 keys; float32 rows only."""
-        return HalfHistogram(self.scores, None if self.counts is None else self.counts.nan)
+        return self._bins.half
 
     def threshold(self, bits: int) -> Threshold:
         """The threshold bin under a coarse key of ``bits`` bits."""
-        if bits not in self._thresholds:
-            self._thresholds[bits] = self.half.threshold(bits, self.k)
-        return self._thresholds[bits]
+        return self._bins.threshold(bits)
 
     def cut(self, bits: int) -> Cut:
         """How the threshold bin's members lie around the cut-off value."""
-        if bits not in self._cuts:
-            at = self.threshold(bits)
-            self._cuts[bits] = Cut(self.half.members(at.bin, bits), self.scores, at.need)
-        return self._cuts[bits]
+        return self._bins.cut(bits)
 
     def filling(self, bits: int, buffer: Buffer) -> Filling:
         """What the threshold bin under a key of ``bits`` bits does to a buffer; one for all paths that share it."""
         key = (bits, buffer)
         if key not in self._fillings:
             at = self.threshold(bits)
-            self._fillings[key] = Filling(lambda: self.cut(bits), at, buffer, self.k, self.length)
+            self._fillings[key] = Filling(partial(self._bins.cut, bits), at, buffer, self.k, self.length)
         return self._fillings[key]
 
 

@@ -95,13 +95,14 @@ class Questions:
     Attributes:
         asked: the conditions so far, in order. plan: SGLang's plan for the call, where an op has one.
         calls: the op that an engine's choice settled on.
+        bound_by: the field of the call that the op is given as max_seq_len.
     """
 
     def __init__(self, row: Row, k: int | None, setup: Setup | None = None) -> None:
         self.row, self.asked, self._k = row, list[Condition](), k
         self.setup = Setup() if setup is None else setup
         self.plan: Plan | None = None
-        self.calls = ""
+        self.calls, self.bound_by = "", "max_seq_len"
 
     def field(self, name: str, why: str) -> int:
         """A field of the call that is needed to go on.
@@ -151,13 +152,16 @@ class Questions:
         """Whether max_seq_len is at least ``least``; the row's own length bounds it from below by the op's contract."""
         bound, length = self.row.call.max_seq_len, self.row.length
         if bound is not None:
-            return self.holds(bound >= least, f"max_seq_len {bound} ≥ {least} ({consequence})", max_seq_len=least - 1)
+            text = f"max_seq_len {bound} ≥ {least} ({consequence})"
+            return self.holds(bound >= least, text, **{self.bound_by: least - 1})
         if length >= least:
             text = f"max_seq_len is unknown but not below length {length} ≥ {least} ({consequence})"
             return self.holds(True, text, length=least - 1)
-        text = f"max_seq_len is unknown, and {least} or more decides ({consequence})"
-        self.cannot_tell(text, length=least - 1)
-        raise UnknownFieldError("max_seq_len")
+        given = self.bound_by == "max_seq_len"
+        unknown = "max_seq_len is unknown" if given else f"max_seq_len is the {self.bound_by}, which is unknown"
+        edge = "length" if given else self.bound_by
+        self.cannot_tell(f"{unknown}, and {least} or more decides ({consequence})", **{edge: least - 1})
+        raise UnknownFieldError(self.bound_by)
 
     def require(self, met: bool, text: str, refusal: str, **edges: int) -> None:
         """Note a condition that must hold, with its edges as for ``holds``.

@@ -200,4 +200,4 @@ def _bound(ask: Questions, release: Release) -> None:
     width = ask.known("width")
     if width is not None:
         ask.holds(True, f"max_seq_len is the width, {width}")
-    ask.row = ask.row.with_call(max_seq_len=width)
+    ask.row, ask.bound_by = ask.row.with_call(max_seq_len=width), "width"

@@ -93,7 +93,7 @@ class _Tried:
             self.pairs[at.path, at.variant] = None
         elif at.refused:
             self.refused = self.refused or at.refused
-        elif at.unknown and at.unknown[0] in _FIELDS:
+        elif at.unknown and at.unknown[0] in _FIELDS and getattr(row.call, at.unknown[0]) is None:
             for value in tuple(self._values[at.unknown[0]]):
                 self._explore(row.with_call(**{at.unknown[0]: value}), where)
         elif at.unknown == ("layout",):
