@@ -14,6 +14,7 @@ from pathlib import Path as File
 
 import torch
 
+from workbench.engines.cuda.compile import source_digest
 from workbench.engines.cuda.emission import Emission, arguments_of
 from workbench.engines.cuda.grid import Grid, Shape
 from workbench.engines.cuda.reports import Report, read_report
@@ -23,7 +24,6 @@ from workbench.engines.cuda.sources import (
     kernel_of,
     ranks_of,
     report_ints_of,
-    source_digest,
     source_of,
     telemetry_of,
     unbinned_of,

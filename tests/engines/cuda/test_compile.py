@@ -54,9 +54,9 @@ def test_every_kernel_compiles(arch: str, telemetry: bool, kept: File, monkeypat
 
     for source in SUPPORT:
         assert not compile.build_source(source, source, support_options(source), arch, strict=True).facts.spilled
-    clusters = forms_clusters((int(arch[3:-1]), int(arch[-1])))
+    clusters = forms_clusters(compile.capability_of(arch))
     cases = [case for case in (*CASES, *TRIVIAL) if clusters or sources.ranks_of(*case) is None]
-    different = {(sources.source_of(*case), *sources.build_options(*case)): case for case in cases}
+    different = {(sources.source_of(*case), *sources.build_options(*case, telemetry=telemetry)): case for case in cases}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         failed = [problem for problem in pool.map(made, different.values()) if problem]
     assert not failed, "\n".join(failed)

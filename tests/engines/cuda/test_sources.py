@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from workbench.engines.cuda.compile import capability_of, source_digest
 from workbench.engines.cuda.grid import Grid, Shape
 from workbench.engines.cuda.reports import FIELDS, MOST_PASSES, PASS_FIELDS, REPORT_INTS, read_report, report_ints
 from workbench.engines.cuda.sources import (
@@ -13,13 +14,13 @@ from workbench.engines.cuda.sources import (
     grid_of,
     kernel_of,
     report_ints_of,
-    source_digest,
     source_of,
     telemetry_of,
 )
 from workbench.engines.cuda.support_sources import SUPPORT, support_options
 from workbench.errors import UsageError
 from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.devices import resident_threads
 from workbench.paths.model import MODELS
 from workbench.paths.models import recovery, rescans, sglang_v2
 from workbench.paths.selection import Pass, Share, Telemetry
@@ -28,7 +29,7 @@ from workbench.resources import kernels_dir
 HEADERS = "".join(one.read_text() for one in kernels_dir().glob("*.cuh"))
 
 
-def options(name: str, variant: str = "stock", **more: bool) -> dict[str, str]:
+def options(name: str, variant: str = "stock", **more: int) -> dict[str, str]:
     pairs = (one.removeprefix("-DWORKBENCH_").split("=", 1) for one in build_options(get_path(name), variant, **more))
     return dict(pairs)
 
@@ -44,6 +45,19 @@ def test_a_stash_path() -> None:
         "DIGITS": "8,8,8,8",
         "MODEL": "stash",
     }
+
+
+def test_two_blocks_where_a_multiprocessor_has_as_many_threads() -> None:
+    """Builds that tell nothing keep registers for them; launch bounds past the device's are an error of ptxas."""
+    quiet = {"telemetry": False, "maps": False}
+    assert options("sglang.fast_topk", **quiet)["RESIDENT"] == "2"
+    assert options("sglang.fast_topk", **quiet, sm_threads=resident_threads((12, 0)))["RESIDENT"] == "1"
+    for more in ({"telemetry": True}, {"telemetry": False, "maps": True}):
+        assert options("sglang.fast_topk", **more)["RESIDENT"] == "1"
+    assert options("sglang.v2_register", **quiet)["RESIDENT"] == "1"
+    told = {arch: resident_threads(capability_of(arch)) for arch in ("sm_75", "sm_80", "sm_90a", "sm_110", "sm_121")}
+    assert told == {"sm_75": 1024, "sm_80": 2048, "sm_90a": 2048, "sm_110": 1536, "sm_121": 1536}
+    assert capability_of("sm_1") == capability_of("gfx942") == (0, 0)
 
 
 @pytest.mark.parametrize(

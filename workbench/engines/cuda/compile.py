@@ -9,11 +9,13 @@ import os
 import re
 import secrets
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path as File
 
 from workbench.engines.cuda.nvrtc import Nvrtc, find_nvrtc
-from workbench.engines.cuda.sources import build_options, source_digest, source_of
+from workbench.engines.cuda.sources import build_options, source_of
 from workbench.errors import UsageError
+from workbench.paths.devices import resident_threads
 from workbench.paths.spec import Path
 from workbench.resources import kernels_dir
 
@@ -65,6 +67,12 @@ def cache_folder() -> File:
     return File(platformdirs.user_cache_dir("topk-workbench")) / "kernels"
 
 
+def capability_of(arch: str) -> tuple[int, int]:
+    """The compute capability that ``sm_90`` and the like are; (0, 0) for what is spelled otherwise."""
+    spelled = re.fullmatch(r"sm_(\d+)(\d)[a-z]?", arch)
+    return (int(spelled[1]), int(spelled[2])) if spelled else (0, 0)
+
+
 def build(
     path: Path, variant: str, arch: str, *, telemetry: bool = True, maps: bool = False, strict: bool = False
 ) -> Built:
@@ -79,7 +87,8 @@ def build(
         KernelError: it does not compile.
         UsageError: the variant has no kernel, or no compiler is installed.
     """
-    options = build_options(path, variant, telemetry=telemetry, maps=maps)
+    sm_threads = resident_threads(capability_of(arch))
+    options = build_options(path, variant, telemetry=telemetry, maps=maps, sm_threads=sm_threads)
     return build_source(f"{path.name} {variant}", source_of(path, variant), options, arch, strict=strict)
 
 
@@ -101,6 +110,17 @@ def build_source(name: str, source: str, options: tuple[str, ...], arch: str, *,
         return held
     cubin, log = _compile(nvrtc, name, source, arch, options)
     return _keep(folder, key, cubin, _facts(cubin, log))
+
+
+@cache
+def source_digest(file: str) -> str:
+    """Names the content of a source and of all that it could include: every header of ``kernels/``."""
+    folder = kernels_dir()
+    digest = hashlib.sha256()
+    for one in (folder / file, *sorted(folder.glob("*.cuh"))):
+        digest.update(f"{one.name} {one.stat().st_size}\n".encode())
+        digest.update(one.read_bytes())
+    return digest.hexdigest()
 
 
 def _compile(nvrtc: Nvrtc, named: str, source: str, arch: str, options: tuple[str, ...]) -> tuple[bytes, str]:

@@ -6,15 +6,14 @@ Every number that a kernel needs comes from the record of the path or from the m
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from workbench.engines.cuda.grid import (
     ARRIVED,
     COOP_BINS,
     COOP_COUNTERS,
+    H200,
     RADIX_BINS,
     RADIX_COUNTERS,
     Grid,
@@ -38,7 +37,6 @@ from workbench.paths.shared import BYTES
 from workbench.paths.spans import RESIDUES
 from workbench.paths.spec import Buffer, Path, Ranks, Variant
 from workbench.paths.walk import walk_of
-from workbench.resources import kernels_dir
 
 MOST_K = 2048  # where a path takes any k, its buffer of k candidates is built for so many
 ALWAYS_LONGER = 2**31 - 1  # a width that no row reaches
@@ -240,12 +238,15 @@ def kernel_of(path: Path, variant: str) -> Kernel | None:
     return kernel if kernel is not None and any(map(kernel.takes, path.dtypes)) else None
 
 
-def build_options(path: Path, variant: str, *, telemetry: bool = True, maps: bool = False) -> tuple[str, ...]:
+def build_options(
+    path: Path, variant: str, *, telemetry: bool = True, maps: bool = False, sm_threads: int = H200.sm_threads
+) -> tuple[str, ...]:
     """The options that build the kernel of a variant, ``-DWORKBENCH_NAME=value`` each, by name.
 
     Args:
         path: its record, as it is or scaled down. telemetry: whether the build tells of its inside.
-        maps: whether it can return something else than positions, which takes registers.
+        maps: whether it can return something else than positions, which takes registers. sm_threads: that a
+            multiprocessor has at once.
 
     Raises:
         UsageError: the path has no such variant, or the variant no kernel.
@@ -255,7 +256,7 @@ def build_options(path: Path, variant: str, *, telemetry: bool = True, maps: boo
     walk = walk_of(path)
     called: dict[str, Value] = {
         "THREADS": walk.threads,
-        "RESIDENT": _resident(path, kernel, walk.threads) if not telemetry and not maps else 1,
+        "RESIDENT": _resident(path, kernel, walk.threads, sm_threads) if not telemetry and not maps else 1,
         "TELEMETRY": int(telemetry),
         "MAPS": int(maps),
         "MOST_PASSES": MOST_PASSES,
@@ -322,17 +323,6 @@ def unbinned_of(path: Path, variant: str, k: int) -> Telemetry:
     return Telemetry(capacity=path.buffer.slots(k)) if kernel.unbinned and path.buffer is not None else Telemetry()
 
 
-@cache
-def source_digest(file: str) -> str:
-    """Names the content of a source and of all that it could include: every header of ``kernels/``."""
-    folder = kernels_dir()
-    digest = hashlib.sha256()
-    for one in (folder / file, *sorted(folder.glob("*.cuh"))):
-        digest.update(f"{one.name} {one.stat().st_size}\n".encode())
-        digest.update(one.read_bytes())
-    return digest.hexdigest()
-
-
 def _kernel(path: Path, variant: str) -> Kernel:
     kernel = kernel_of(path, variant)
     if kernel is None:
@@ -354,10 +344,11 @@ def _items(path: Path, threads: int) -> int:
     return -(-path.up_to // threads)
 
 
-def _resident(path: Path, kernel: Kernel, threads: int) -> int:
+def _resident(path: Path, kernel: Kernel, threads: int, sm_threads: int) -> int:
     """Blocks of a multiprocessor that registers are kept for."""
     slots = path.buffer.slots(_most_k(path)) if path.buffer is not None and kernel.buffers else 0
-    return kernel.resident if _items(path, threads) == 0 and slots <= RESIDENT_SLOTS else 1
+    several = _items(path, threads) == 0 and slots <= RESIDENT_SLOTS and sm_threads >= kernel.resident * threads
+    return kernel.resident if several else 1
 
 
 def _buffer(path: Path, kernel: Kernel) -> dict[str, Value]:
