@@ -12,12 +12,14 @@ import torch
 from workbench.capture.row import Call
 from workbench.engines.cuda.compile import build
 from workbench.engines.cuda.device import limits_of
+from workbench.engines.cuda.emission import Emission
 from workbench.engines.cuda.oplaunch import LEAST, NOBODY, OpLaunch, parts_of
 from workbench.paths.catalog import get_path
 from workbench.paths.conditions import Setup
 from workbench.paths.devices import forms_clusters
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spans import Asked
+from workbench.paths.transforms import PageTable, Ragged
 
 pytest.importorskip("cupy", reason="CuPy is not installed (extras cuda12, cuda13)")
 
@@ -196,3 +198,41 @@ def test_replays_equal_eager_launches(case: Case) -> None:
         f"{case}: {', '.join(one.path for one in made.parts.kernels)}; {len(wanted)} lengths in {turns} replays; "
         f"length -1: {told[0] if told else 'every slot is -1'}"
     )
+
+
+@pytest.mark.parametrize("mode", ["tables", "offsets"])
+def test_replays_map_by_what_stands_in_the_tables_then(mode: str) -> None:
+    """An op that returns slots or moved positions: tables, offsets and lengths replaced in place, telemetry alike."""
+    rows, width, k, page = 6, 65536, 2048, 64
+    ragged = mode == "offsets"
+    op = "sglang.topk_transform_ragged_v2" if ragged else "sglang.topk_transform_paged_v2"
+    scores = torch.randn(rows, width, device="cuda", generator=torch.Generator("cuda").manual_seed(5))
+    lengths = torch.zeros(rows, dtype=torch.int32, device="cuda")
+    tables = torch.zeros((rows, width // page), dtype=torch.int32, device="cuda")
+    offsets = torch.zeros(rows, dtype=torch.int32, device="cuda")
+    emission = Emission(offsets=offsets) if ragged else Emission(tables, page)
+    made = OpLaunch(op, SGLANG, DEVICE, scores, lengths, k, emission=emission, positions=True, telemetry=True)
+    made()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        made()
+    generator = torch.Generator().manual_seed(6)
+    for turn in range(REPLAYS):
+        given = [0, 1, k, k + 1, 16385 + turn, width]
+        given = given[turn:] + given[:turn]
+        lengths.copy_(torch.tensor(given, dtype=torch.int32))
+        tables.copy_(torch.stack([torch.randperm(width // page, generator=generator) for _ in given]))
+        offsets.copy_(torch.randint(0, 1 << 20, (rows,), generator=generator))
+        graph.replay()
+        assert made.positions is not None
+        beside, entries, reports = made.positions.cpu(), made.output.cpu(), made.reports
+        starts = torch.zeros_like(lengths)
+        best_scores = best(scores, starts, lengths, k)
+        assert torch.equal(picked(scores, starts, made.positions), best_scores)
+        for row, length in enumerate(given):
+            mapping = Ragged(int(offsets[row])) if ragged else PageTable(tables[row].cpu(), page)
+            assert torch.equal(entries[row], mapping.apply(beside[row], length)), (turn, length)
+            report = reports[row]
+            assert report is not None
+            assert (report.telemetry.population is not None) == (length > k), (turn, length)

@@ -129,7 +129,7 @@ def select(
     spans: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     emission: Emission | None = None,
-    beside: bool = False,
+    beside: torch.Tensor | bool = False,
 ) -> list[tuple[Selection, Report, torch.Tensor]]:
     """Run a launch: for each row its selection, its report and its histogram.
 
@@ -137,18 +137,21 @@ def select(
         rows: [rows, width] of the kernel's dtype. room: dropped members that are listed. grid: where it is not
             the one of the launch. spans: int32 [RESIDUES, 2] of the lengths that the launch takes, all where not given.
         out: int32 [rows, k] that is written, poisoned where not given. emission: what is returned in place of
-            positions. beside: whether positions are written too; a selection then has these, and what was returned.
+            positions. beside: whether positions are written too, or int32 [rows, k] that they are written to; a
+            selection then has these, and what was returned.
     """
     kernel = kernel_of(path, variant)
     assert kernel is not None
     assert kernel.takes(str(rows.dtype).removeprefix("torch."))
     assert rows.stride(1) == 1
     count, begun = rows.shape[0], telemetry_of(path, variant, k)
-    apart = k + GUARD
-    guarded = [torch.full((GUARD + count * apart,), UNWRITTEN, dtype=torch.int32) for _ in range(2 if beside else 1)]
+    apart, both = k + GUARD, beside is not False
+    guarded = [torch.full((GUARD + count * apart,), UNWRITTEN, dtype=torch.int32) for _ in range(2 if both else 1)]
     slots = [one[GUARD:].view(count, apart)[:, :k] for one in guarded]
     if out is not None:
         slots[0].copy_(out)
+    if isinstance(beside, torch.Tensor):
+        slots[1].copy_(beside)
     reports = torch.zeros(count, report_ints_of(path, variant), dtype=torch.int32)
     histograms = torch.zeros(count, 1 << (begun.key_bits or 0), dtype=torch.int32)
     dropped = torch.full((count, max(room, 1)), -1, dtype=torch.int32)
@@ -183,7 +186,7 @@ def select(
         pointer(begins),
         k,
         pointer(guarded[0][GUARD:]),
-        pointer(guarded[1][GUARD:] if beside else None),
+        pointer(guarded[1][GUARD:] if both else None),
         ctypes.c_longlong(apart),
         *_told_of(emission),
         grid.blocks,
@@ -203,6 +206,8 @@ def select(
     assert bool((all_cells[-GUARD:] == UNWRITTEN).all())
     if out is not None:
         out.copy_(slots[0])
+    if isinstance(beside, torch.Tensor):
+        beside.copy_(slots[1])
     returned, *others = (one.clone() for one in slots)
     indices = others[0] if others else returned
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path as File
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ import torch
 from tests.kernels import emulated
 from tests.kernels.emulated import fewer_threads
 from workbench.engines.cuda import oplaunch
+from workbench.engines.cuda.emission import Emission
 from workbench.engines.cuda.oplaunch import OpLaunch
+from workbench.errors import UsageError
 from workbench.paths.conditions import Setup
 from workbench.paths.plan import heuristic
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path
+from workbench.paths.transforms import PageTable, Ragged
 
 pytestmark = pytest.mark.skipif(emulated.COMPILER is None, reason="no C++ compiler of the host (g++ or clang++)")
 K = 512
@@ -32,13 +36,16 @@ def launched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
         def run() -> None:
             said.append(path.name)
-            emulated.select(
+            made = emulated.select(
                 *(library, small, variant, scores, lengths.tolist(), k),
                 starts=None if starts is None else starts.tolist(),
                 seed=len(said),
                 spans=more["spans"],
                 out=more["output"],
+                emission=more["emission"],
+                beside=more["positions"],
             )
+            run.launched = SimpleNamespace(reports=[report for _, report, _ in made])  # type: ignore[attr-defined]
 
         return run
 
@@ -117,3 +124,78 @@ def test_the_plan_is_made_anew_each_time(launched: list[str]) -> None:
     assert not OpLaunch(
         "sglang.topk_transform_paged_v2", "sglang==0.5.21", "h200", scores, now, K, setup=fixed
     ).parts.plan
+
+
+@pytest.mark.parametrize(
+    ("op", "mode"), [("sglang.topk_transform_paged_v2", "tables"), ("sglang.topk_transform_ragged_v2", "offsets")]
+)
+def test_rows_are_returned_as_the_op_does_by_the_tables_of_then(op: str, mode: str, launched: list[str]) -> None:
+    """Slots of every row, whichever kernel takes it; nothing in rows that none takes. Tables are read anew."""
+    lengths, width, page = [0, 7, 512, 513, 16384, 16383, 16382, 16404], 16404, 64
+    starts = [0 if mode == "tables" else row % 4 for row in range(len(lengths))]
+    rows, pages = len(lengths), -(-width // page)
+    scores = torch.randn(rows, width, generator=torch.Generator().manual_seed(8))
+    now = torch.tensor(lengths, dtype=torch.int32)
+    generator = torch.Generator().manual_seed(9)
+    tables = torch.stack([torch.randperm(3 * pages, generator=generator)[:pages] for _ in range(3)]).to(torch.int32)
+    of = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1], dtype=torch.int32)
+    offsets = torch.arange(rows, dtype=torch.int32) * 20000
+    emission = Emission(tables, page, of) if mode == "tables" else Emission(offsets=offsets)
+    made = OpLaunch(
+        *(op, "sglang==0.5.21", "h200", scores, now, K),
+        starts=None if mode == "tables" else torch.tensor(starts, dtype=torch.int32),
+        emission=emission,
+        positions=True,
+        telemetry=True,
+    )
+    for turn in range(2):
+        made()
+        beside = made.positions
+        assert beside is not None
+        check(SimpleNamespace(output=beside), scores, now.tolist(), starts, set())  # type: ignore[arg-type]
+        for row, length in enumerate(now.tolist()):
+            mapping = PageTable(tables[int(of[row])], page) if mode == "tables" else Ragged(int(offsets[row]))
+            inside = length <= width - starts[row]
+            kept = mapping.apply(beside[row], length) if inside else beside[row]
+            assert torch.equal(made.output[row], kept), (turn, length)
+            report = made.reports[row]
+            assert (report is not None) == inside
+            bins = None if report is None else report.telemetry.population
+            assert (bins is not None) == (inside and length > K), length
+        now.copy_(now.flip(0))
+        tables.copy_(tables.flip(1))
+        offsets.add_(7)
+    assert set(launched) == {"sglang.v2_register", "sglang.v2_streaming"}
+
+
+def test_nothing_is_told_or_stands_beside_unless_asked_for(launched: list[str]) -> None:
+    now = torch.tensor([600], dtype=torch.int32)
+    made = OpLaunch("vllm.persistent_topk", "vllm==0.26.0", "h200", torch.randn(1, 9000), now, K)
+    made()
+    assert made.positions is None
+    assert made.reports == []
+
+
+def test_lengths_that_no_kernel_takes(launched: list[str]) -> None:
+    now = torch.tensor([9001], dtype=torch.int32)
+    scores = torch.randn(1, 9000)
+    made = OpLaunch("vllm.persistent_topk", "vllm==0.26.0", "h200", scores, now, K, occurring=[9001], telemetry=True)
+    assert bool((made() == UNWRITTEN).all())
+    assert made.reports == [None]
+    assert not launched
+
+
+@pytest.mark.parametrize(
+    ("op", "release", "emission", "told"),
+    [
+        ("vllm.persistent_topk", "vllm==0.26.0", "tables", r"persistent_topk returns raw, no page table"),
+        ("sglang.topk_transform_ragged_v2", "sglang==0.5.21", "tables", r"returns offset, no page table"),
+        ("sglang.topk_transform_paged_v2", "sglang==0.5.21", "offsets", "or page table [+] raw, no offset"),
+        ("sglang.kpool_topk_transform", "sglang==0.5.21", "tables", "return these pools, and expand none"),
+    ],
+)
+def test_what_an_op_does_not_return(op: str, release: str, emission: str, told: str, launched: list[str]) -> None:
+    one = torch.zeros(1, 9000, dtype=torch.int32)
+    given = Emission(one) if emission == "tables" else Emission(offsets=one[0, :1].contiguous())
+    with pytest.raises(UsageError, match=told):
+        OpLaunch(op, release, "h200", torch.randn(1, 9000), one[0, :1].contiguous(), K, emission=given)

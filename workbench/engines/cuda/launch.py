@@ -162,7 +162,7 @@ def prepare(
     _refuse(lacking)
     if output is None:
         output = torch.full((rows, k), UNWRITTEN, dtype=torch.int32, device=scores.device)
-    beside = None if positions is False else _like(output) if positions is True else positions
+    beside = None if positions is False else poisoned_like(output) if positions is True else positions
     for name, one in (("output", output), ("positions", beside)):
         if one is not None and (_unlike(one, (rows, k), scores.device) or not _apart(one)):
             raise UsageError(f"{name} must be int32 [{rows}, {k}], rows apart from each other, on {scores.device}")
@@ -229,8 +229,8 @@ def current_stream(cupy: Any, device: int) -> Any:
     return cupy.cuda.ExternalStream(handle, device)
 
 
-def _like(output: torch.Tensor) -> torch.Tensor:
-    """As many slots as far apart, poisoned."""
+def poisoned_like(output: torch.Tensor) -> torch.Tensor:
+    """As many slots as far apart, each holding ``UNWRITTEN``."""
     rows, k = output.shape
     apart = output.stride(0) if rows > 1 else k
     return torch.full((rows, apart), UNWRITTEN, dtype=torch.int32, device=output.device)[:, :k]

@@ -13,14 +13,18 @@ from dataclasses import dataclass, replace
 import torch
 
 from workbench.capture.row import SCORE_DTYPES, Call
-from workbench.engines.cuda.launch import prepare
+from workbench.engines.cuda.emission import Emission
+from workbench.engines.cuda.launch import poisoned_like, prepare
 from workbench.engines.cuda.planned import Planned
+from workbench.engines.cuda.reports import Report
 from workbench.engines.cuda.sources import kernel_of, without_kernel
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
 from workbench.paths.conditions import Setup
+from workbench.paths.ops import get_op
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spans import RESIDUES, Asked, Span, planned, spans_of, with_threshold
+from workbench.words import listed
 
 LEAST = -(2**31)
 NOBODY = (1, 0)  # a first and a last length between which none lies
@@ -107,6 +111,18 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
     return list(spans)
 
 
+def unreturned(op: str, emission: Emission | None) -> list[str]:
+    """Why a launch that stands for an op does not return this in place of positions, in words."""
+    if emission is None:
+        return []
+    wanted, has = "offset" if emission.tables is None else "page table", get_op(op).transforms
+    if wanted in has:
+        return []
+    if any(one.startswith("k-pool") for one in has):
+        return [f"{op} returns the tokens of the pools that it selects; kernels return these pools, and expand none"]
+    return [f"{op} returns {listed(has, 'or')}, no {wanted}"]
+
+
 class OpLaunch:
     """An op on one batch, ready to be made as often as wanted, eagerly or in a CUDA graph.
 
@@ -120,17 +136,22 @@ class OpLaunch:
         scores: [rows, width] on a CUDA device; the distance between rows is the call's stride.
         lengths: int32 [rows] there. starts: likewise; ``None`` where every row begins at 0.
         k: winners wanted. max_seq_len: the host-side bound, which is the width where not given.
-        output: int32 [rows, k] there, contiguous; a new one by default.
+        output: int32 [rows, k] there, rows any distance apart; a new one by default.
+        emission: what stands there in place of positions, if the op can return it. Its tables are read whenever the
+            launch is made, as lengths are. positions: int32 like ``output``, to be written with the positions beside
+            it; ``True`` for a new one.
+        telemetry: whether the builds that tell of their inside are taken.
         setup: of the engine.
         occurring: the lengths that occur, where they are known and stay: kernels that no row takes are left out.
 
     Attributes:
-        output: positions within the rows' windows, -1 in empty slots, and ``UNWRITTEN`` in slots that no kernel wrote:
-            all those of a row that ``told`` explains.
+        output: positions within the rows' windows, or what stands for them by ``emission``; -1 in empty slots, and
+            ``UNWRITTEN`` in slots that no kernel wrote: all those of a row that ``told`` explains.
+        positions: likewise, of positions beside the output; ``None`` if not asked for.
         parts: the kernels, and what each takes.
 
     Raises:
-        UsageError: as for ``parts_of`` and ``launch``.
+        UsageError: as for ``parts_of`` and ``launch``, or the op returns no such thing as the ``emission``.
     """
 
     def __init__(
@@ -145,6 +166,9 @@ class OpLaunch:
         max_seq_len: int | None = None,
         starts: torch.Tensor | None = None,
         output: torch.Tensor | None = None,
+        emission: Emission | None = None,
+        positions: torch.Tensor | bool = False,
+        telemetry: bool = False,
         setup: Setup | None = None,
         occurring: Iterable[int] | None = None,
     ) -> None:
@@ -160,13 +184,19 @@ class OpLaunch:
         call = Call(k=k, rows=rows, width=width, stride=stride, max_seq_len=bound, next_n=1)
         self._asked = Asked(op, release, device, call, SCORE_DTYPES[scores.dtype], setup)
         self.parts = parts_of(self._asked, occurring)
+        if reasons := unreturned(op, emission):
+            raise UsageError("; ".join(reasons))
         there = scores.device
         if output is None:
             output = torch.empty((rows, k), dtype=torch.int32, device=there)
         self.output = output
+        self.positions = poisoned_like(output) if positions is True else None if positions is False else positions
+        self._lengths, self._starts, self._telemetry = lengths, starts, telemetry
         tables = torch.tensor([one.takes for one in self.parts.kernels], dtype=torch.int32, device=there)
-        tables = tables.transpose(0, 1).contiguous()
-        active = tables[0].clone()
+        tables = (
+            tables.view(len(self.parts.kernels), max(len(self.parts.plan), 1), RESIDUES, 2).transpose(0, 1).contiguous()
+        )
+        self._active = tables[0].clone()
         self._kernels = [
             prepare(
                 get_path(one.path),
@@ -176,29 +206,49 @@ class OpLaunch:
                 k,
                 starts=starts,
                 output=output,
-                spans=active[at],
-                telemetry=False,
+                emission=emission,
+                positions=False if self.positions is None else self.positions,
+                spans=self._active[at],
+                telemetry=telemetry,
             )
             for at, one in enumerate(self.parts.kernels)
         ]
-        self._plan = Planned(lengths, self.parts.plan, tables, active) if self.parts.plan else None
+        self._plan = Planned(lengths, self.parts.plan, tables, self._active) if self.parts.plan else None
 
     def __call__(self, poison: bool = True) -> torch.Tensor:
         """Queue it on torch's current stream.
 
         Args:
-            poison: whether the output is filled with ``UNWRITTEN`` before.
+            poison: whether output and positions are filled with ``UNWRITTEN`` before.
 
         Returns:
             ``output``.
         """
         if poison:
             self.output.fill_(UNWRITTEN)
+            if self.positions is not None:
+                self.positions.fill_(UNWRITTEN)
         if self._plan is not None:
             self._plan()
         for kernel in self._kernels:
             kernel()
         return self.output
+
+    @property
+    def reports(self) -> list[Report | None]:
+        """The inside of each row's selection by the last launch: ``None`` of a row that no kernel took, and no list
+        without telemetry. Waits for it; lengths and starts must be as it found them."""
+        if not self._telemetry:
+            return []
+        told = [one.launched.reports for one in self._kernels]
+        starts = [0] * len(self.output) if self._starts is None else self._starts.tolist()
+        active, found = self._active.tolist(), list[Report | None]()
+        for row, (length, start) in enumerate(zip(self._lengths.tolist(), starts, strict=True)):
+            spans = [of_kernel[start % RESIDUES] for of_kernel in active]
+            takers = [at for at, (first, last) in enumerate(spans) if first <= length <= last]
+            inside = length <= (self._asked.call.width or 0) - start
+            found.append(told[takers[0]][row] if takers and inside else None)
+        return found
 
     def told(self, lengths: Sequence[int], starts: Sequence[int] | None = None) -> list[str]:
         """What the op does with rows that a launch leaves as they are, each row's number first; never run here.
