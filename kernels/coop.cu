@@ -51,10 +51,7 @@ __device__ __forceinline__ void serve(const Call& call, int number, Group& group
   int* counters = counters_of(call, number);
   int* ties = cells_of(call, number, SLOTS);
   const Output output = call.output(number, &counters[TAKEN]);
-  if (row.length <= call.k) {
-    if (group.rank == 0) output.whole(row.length);
-    return;
-  }
+  if (output.settles(row.length, group.rank == 0)) return;
   Recorder recorder(call.books, number, group.rank == 0);
   Together<BINS> counts{shared.counts, group};
   const Dealt dealt{row, group};

@@ -289,10 +289,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   if (!call.takes(number)) return;  // nor does any other block of its cluster
   const Row row = call.row(number);
   const Output output = call.output(number, &shared.written);
-  if (row.length <= call.k) {
-    if (rank == LEADER) output.whole(row.length);
-    return;
-  }
+  if (output.settles(row.length, rank == LEADER)) return;
   if (threadIdx.x == 0) shared.winners = shared.ties = 0;
   Recorder recorder(call.books, number, rank == LEADER);
   const Slice scores(row, rank, shared.kept);

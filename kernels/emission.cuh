@@ -61,6 +61,13 @@ class Output {
     }
   }
 
+  // Whether nothing is left to select: a row no longer than k, which of its blocks the one that leads writes.
+  __device__ __forceinline__ bool settles(int length, bool leads) const {
+    if (length > k) return false;
+    if (leads) whole(length);
+    return true;
+  }
+
  private:
   // What the op returns for an index. A table has no page for what some paths leave in slots that nothing takes.
   __device__ __forceinline__ int entry(int index) const {

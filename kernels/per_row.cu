@@ -232,10 +232,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
   if (!call.takes(number)) return;
   const Row row = call.row(number);
   const Output output = call.output(number, &shared.written);
-  if (row.length <= call.k) {
-    if (part == 0) output.whole(row.length);
-    return;
-  }
+  if (output.settles(row.length, part == 0)) return;
   if (threadIdx.x == 0) shared.written = shared.garbage = 0;
   __syncthreads();
   if (call.blocks == 1) {

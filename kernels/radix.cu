@@ -68,10 +68,7 @@ __device__ __forceinline__ void select(const Call& call, int block, Shared& shar
     if (!call.takes(number)) continue;  // as do all blocks of the group
     const Row row = call.row(number);
     const Output output = call.output(number, nullptr);
-    if (row.length <= call.k) {
-      if (group.rank == 0) output.whole(row.length);
-      continue;
-    }
+    if (output.settles(row.length, group.rank == 0)) continue;
     const int begin = group.rank * chunk < row.length ? group.rank * chunk : row.length;
     const int count = row.length - begin < chunk ? row.length - begin : chunk;
     Recorder recorder(call.books, number, group.rank == 0);
