@@ -62,7 +62,7 @@ def test_json_says_what_was_run_and_how_sure_it_is(cli_json: CliJson, captures: 
         (("--row", 1, "--release", "vllm==0.1"), "was observed"),
         (("--row", 1, "--release", "vllm==0.26.0,sglang-kernel==0.4.6"), "have no order"),
         (("--row", 1, "--calls", 0), "no integer from 1"),
-        (("--row", 1, "--engine", "cuda"), "unknown engine"),
+        (("--row", 1, "--engine", "cuda"), "releases are compared by the engine model or vendor, not by 'cuda'"),
     ],
 )
 def test_bad_asks_are_answered_in_one_line(cli: Cli, captures: Path, options: tuple[object, ...], said: str) -> None:

@@ -136,7 +136,7 @@ def test_ops_of_several_packages(cli: Cli, captures: Path) -> None:
         (("--release", "vllm==0.33.0..0.20.2"), "runs backwards; write vllm==0.20.2..0.33.0"),
         (("--release", "vllm==0.40.0..0.41.0"), "was observed, so no routing is known"),
         (("--release", VLLM, "--paths", "vllm.*"), "leave out --paths"),
-        (("--release", VLLM, "--engine", "recorded"), "unknown engine 'recorded'"),
+        (("--release", VLLM, "--engine", "recorded"), "by the engine model or vendor, not by 'recorded'"),
         (("--release", VLLM, "--engine", "model,recorded"), "compared by one engine"),
         (("--release", VLLM, "--op", "no.such"), "unknown op"),
         (("--release", VLLM, "--op", "my:f"), "my:f: a callable is of no release, so that there is nothing to compare"),

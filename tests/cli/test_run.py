@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 from typer.testing import Result
 
 from tests.cli.conftest import strict
@@ -118,6 +119,17 @@ def test_every_path_repeat_and_refusal_is_a_line(cli: Cli, cli_json: CliJson, ca
     assert re.search("^vllm.radix +0-1 +length 20000 is not above 32768$", text, re.MULTILINE)
     refused = sum(line["refused"] is not None for line in document)
     assert f"{refused} of {len(document)} lines were refused: nothing ran there." in text
+
+
+def test_what_most_lines_were_refused_for_is_shown(cli: Cli, captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU that is why, whatever the first path does not take."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = cli("run", captures / "anonymous.safetensors", "--paths", "vllm.*", "--row", "0-1", "--engine", "cuda")
+    text = " ".join(result.stdout.split())
+    assert re.search(r"All \d+ lines were refused", text)
+    assert "no CUDA device is visible to torch" in text
+    assert "--engine model answers without a GPU (row 0; others differ)" in text
+    assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_the_worst_lines_are_ten_at_most_and_say_of_how_many(cli: Cli, captures: Path) -> None:

@@ -185,7 +185,7 @@ def test_bad_names_are_answered_in_a_line() -> None:
     for keywords, said in (
         ({"op": "vllm.no_such"}, "unknown op"),
         ({"op": ["vllm.persistent_topk", "vllm.cooperative_topk"]}, "both ops of vllm"),
-        ({"engine": "recorded"}, "unknown engine 'recorded'"),
+        ({"engine": "recorded"}, "by the engine model or vendor, not by 'recorded'"),
         ({"repeats": 0}, "at least 1"),
         ({"arrival": "warp"}, "unknown arrival order"),
         ({"device": "h2000"}, "unknown device"),

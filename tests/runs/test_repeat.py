@@ -176,7 +176,7 @@ def test_one_is_one_and_a_promise_is_no_measurement() -> None:
     ("options", "message"),
     [
         ({"repeats": 1}, "two calls or more are compared"),
-        ({"engine": "cuda"}, "unknown engine 'cuda'; known engines: model, recorded"),
+        ({"engine": "cuda"}, "the engine model or recorded, not of 'cuda'; run calls any engine"),
         ({"engine": "recorded", "paths": "vllm.*"}, "stands for the op as a whole"),
         ({"paths": "nothing.*"}, "nothing"),
     ],

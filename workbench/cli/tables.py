@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -158,7 +159,8 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def print_refusals(refused: Iterable[tuple[str, int, str]], several: bool = True, head: str = "not run") -> None:
-    """Print what did not run, from (path, row, reasons): one line each, its rows, and the first row's reasons.
+    """Print what did not run, from (path, row, reasons): one line each, its rows, and the reasons that most of
+    them have.
 
     Args:
         several: whether rows are named. head: what became of them.
@@ -171,8 +173,10 @@ def print_refusals(refused: Iterable[tuple[str, int, str]], several: bool = True
     listed = []
     for path, refusing in groups.items():
         rows = ranges(sorted({row for row, _ in refusing}))
-        (first, reason), differ = refusing[0], len({reason for _, reason in refusing}) > 1
-        why = reason + (f" (row {first}; others differ)" if differ else "")
+        counts = Counter(reason for _, reason in refusing)
+        (reason, _), *others = counts.most_common()
+        first = next(row for row, why in refusing if why == reason)
+        why = reason + (f" (row {first}; others differ)" if others else "")
         listed.append((path, rows, why) if several else (path, why))
     columns = [Column(head, "word"), *([Column("rows", "text")] if several else []), Column("why", "text")]
     table(columns, listed)

@@ -69,7 +69,7 @@ def find_releases(
         UsageError: another spelling, or a range without a release that the engine has.
     """
     if not callable(engine) and engine not in (MODEL, VENDOR):
-        raise UsageError(f"unknown engine {engine!r}; releases are compared by {MODEL} or {VENDOR}")
+        raise UsageError(f"releases are compared by the engine {MODEL} or {VENDOR}, not by {engine!r}")
     find = _by_store if engine == VENDOR else _by_routing
     if releases is None:
         if not ops:

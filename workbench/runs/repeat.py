@@ -168,7 +168,8 @@ def repeat(
     if repeats < 2:
         raise UsageError(f"repeats is {repeats}; two calls or more are compared")
     if engine not in (None, *ENGINES):
-        raise UsageError(f"unknown engine {engine!r}; known engines: {', '.join(ENGINES)}")
+        why = f"repeats are told of the engine {' or '.join(ENGINES)}, not of {engine!r}"
+        raise UsageError(f"{why}; run calls any engine again: workbench run --repeats")
     case = Case(row, op, release, device, k)
     because = "recorded calls on the same input"
     lines: list[Repeated] = []
