@@ -97,6 +97,7 @@ def test_nothing_measured_gives_2_and_every_reason(cli: Cli, monkeypatch: pytest
     [
         (("--rows", "1;2"), "--rows '1;2' is no list of numbers"),
         (("--rows", "0"), "rows: 0 is no integer from 1"),
+        (("--rows", "99999999999999999999"), "rows: 99999999999999999999 is no integer from 1"),
         (("--width", "-5"), "--width '-5' is no list"),
         (("-k", ""), "--k '' is no list"),
         (("-k", "2147483648"), "k: 2147483648 is no integer"),

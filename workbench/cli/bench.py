@@ -29,7 +29,7 @@ BATCH = "The batches (every combination)"
 WHO = "Who is timed"
 HOW = "How"
 MOST_SAMPLES = 100_000
-_NUMBERS = re.compile(r"[0-9]{1,10}(,[0-9]{1,10})*")
+_NUMBERS = re.compile(r"[0-9]{1,40}(,[0-9]{1,40})*")
 
 
 def bench(
