@@ -26,6 +26,7 @@ from workbench.analysis.whatif import (
     unalterable,
 )
 from workbench.errors import UsageError
+from workbench.rendering import Rendered
 from workbench.words import listed
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Rendered):
     """The risk of a row on a path at several values of one parameter.
 
     Attributes:

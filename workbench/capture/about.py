@@ -10,10 +10,11 @@ from workbench.capture.checks import outside_rows
 from workbench.capture.header import TensorInfo
 from workbench.capture.mapped import RAW
 from workbench.capture.store import FileStore, Store
+from workbench.rendering import Rendered
 
 
 @dataclass(frozen=True)
-class CaptureInfo:
+class CaptureInfo(Rendered):
     """What a capture is, known without reading a score.
 
     Attributes:

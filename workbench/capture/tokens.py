@@ -16,12 +16,13 @@ from workbench.capture.source import Source
 from workbench.capture.stored import check_row_count, check_row_width, extent_of, find_tensor, read_vector
 from workbench.capture.values import described, position, shape_text, whole
 from workbench.errors import CaptureError
+from workbench.rendering import Rendered
 
 _INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
-class Token:
+class Token(Rendered):
     """What one decoding step chose.
 
     Attributes:

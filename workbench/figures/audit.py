@@ -12,7 +12,7 @@ from workbench.audit.tables import UNKNOWN, is_told
 from workbench.audit.words import share_words
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.words import count, plural
+from workbench.figures.words import count, plain, plural
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -46,7 +46,7 @@ def paths_figure(found: Summary) -> go.Figure:
     import plotly.graph_objects as go
 
     paths = paths_shown(found)
-    names = [text(f"▸ {path.path}" if path.reached else path.path or f"path {UNKNOWN}") for path in paths]
+    names = [plain(f"▸ {path.path}" if path.reached else path.path or f"path {UNKNOWN}") for path in paths]
     left = 30 + int(7.2 * max((len(name) for name in names), default=0))
     figure = new_figure(86 + _LANE * max(1, len(paths)), left=left, top=34, bottom=52, right=24)
     split = np.array([path.invalid + path.lossy > 0 for path in paths], dtype=bool)
@@ -88,7 +88,7 @@ def paths_figure(found: Summary) -> go.Figure:
 
 def _told(path: PathTally) -> str:
     taken = path.rows - path.refused
-    told = [f"<b>{text(path.path or UNKNOWN)}</b>", f"takes {count(taken)} of {plural(path.rows, 'row')}"]
+    told = [f"<b>{plain(path.path or UNKNOWN)}</b>", f"takes {count(taken)} of {plural(path.rows, 'row')}"]
     told += [f"{count(path.at_risk)} at risk, {count(path.certain)} certain ({_share(path, taken)})"] if taken else []
     if path.reached:
         told.append(f"{plural(path.reached, 'row')} reach it, {count(path.losing)} of them can lose")
@@ -173,11 +173,6 @@ def _ticks(firsts: np.ndarray, each: int) -> dict[str, Any]:
     if len(firsts) <= 12 and each == 1:
         return {"tickvals": firsts.tolist(), "tickformat": "d"}
     return {"tickformat": ",d", "nticks": 12}
-
-
-def text(name: str) -> str:
-    """A name as plotly shows it: it reads some HTML in its labels, and names are not ours."""
-    return name.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def captions(found: Summary) -> Sequence[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.words import count, ratio
+from workbench.figures.words import count, plain, ratio
 from workbench.paths.catalog import get_path
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _hover(risk: Risk) -> str:
     if risk.room != risk.capacity:
         text += f"; the blocks take {count(risk.room)} of this bin: one of the cluster overflows first"
     if risk.refused:
-        return text + "".join(f"<br>refused: {reason}" for reason in risk.refused)
+        return text + "".join(f"<br>refused: {plain(reason)}" for reason in risk.refused)
     if risk.breach and not risk.buffered:
         text += "<br>the bin is taken whole, past the buffer"
     return f"{text}<br>risk: {risk.level or palette.UNKNOWN}"

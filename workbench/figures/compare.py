@@ -8,7 +8,7 @@ from workbench.figures import palette
 from workbench.figures.frame import new_figure
 from workbench.figures.grid import clickable, grounds, label_axes, marks_of, outline
 from workbench.figures.releases import missing_text
-from workbench.figures.words import count, probability, wrapped
+from workbench.figures.words import count, plain, probability, wrapped
 from workbench.runs.compare import Compared, Place
 from workbench.runs.matrix import Cell
 
@@ -83,8 +83,8 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
     label_axes(
         figure,
         _TITLES[found.axis] + (f" of {packages.pop()}" if found.axis == "releases" and len(packages) == 1 else ""),
-        names,
-        [f"<b>▸ {line}</b>" if line == found.reached else line for line in found.lines],
+        list(map(plain, names)),
+        [f"<b>▸ {plain(line)}</b>" if line == found.reached else plain(line) for line in found.lines],
         turned=turned,
     )
     clickable(figure)
@@ -120,7 +120,7 @@ def _told(found: Compared, place: Place) -> str:
         told.append(f"a random arrival order loses {missing_text(cell.expected_missing)} of {count(found.of)}")
     if cell.why:
         told += wrapped(cell.why)
-    return "<br>".join(text.replace("<", "&lt;") for text in told)
+    return "<br>".join(plain(text) for text in told)
 
 
 def shown_texts(cell: Cell) -> tuple[str, str, str]:

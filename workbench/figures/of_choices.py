@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from workbench.analysis.curves import Curve, against, own_value
+from workbench.analysis.whatif import Parameter
 from workbench.figures import palette
 from workbench.figures.compare import compared_figure, shown_texts
 from workbench.figures.of_inspection import colour_of
-from workbench.figures.parts import LINES, Folded, Kind, Note, Part, Picture, Said, Table, facts, first_lines
-from workbench.figures.remedies import remedies_figure, remedies_table, shown
-from workbench.figures.whatif import whatif_table
-from workbench.runs.advise_words import advice_sentence, part_sentence
+from workbench.figures.parts import (
+    LINES,
+    Cell,
+    Folded,
+    Kind,
+    Note,
+    Part,
+    Picture,
+    Said,
+    Table,
+    facts,
+    first_lines,
+    text_table,
+)
+from workbench.figures.remedies import HOLDS, remedies_figure, remedies_table, shown
+from workbench.figures.tables import outlook_texts
+from workbench.figures.whatif import whatif_figure, whatif_table
+from workbench.figures.words import count, plural
+from workbench.runs.advise_words import advice_sentence, cost_text, kept_text, part_sentence, stands_text
 from workbench.runs.compare import Compared
 from workbench.runs.compare_words import compared_sentence
 from workbench.runs.doctor import AREAS, Doctor, Fact
-from workbench.runs.remedy import Advice
+from workbench.runs.remedy import Advice, Remedy
 from workbench.runs.remedy import Part as OfOp
 from workbench.runs.whatif import WhatIf
-from workbench.runs.whatif_words import altered_words, what_if_sentence
+from workbench.runs.whatif_words import LABELS, altered_words, number, what_if_sentence
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import plotly.graph_objects as go
 
 
 def compared_parts(found: Compared) -> list[Part]:
@@ -52,7 +71,49 @@ def what_if_parts(found: WhatIf) -> list[Part]:
     after = found.after
     level = None if after.refused else after.level
     said = Said(what_if_sentence(found), colour_of(None, level))
-    return [said, _texts(f"Altered: {altered_words(found.alteration)}", whatif_table(found))]
+    return [
+        said,
+        *_curve_picture(found),
+        text_table(f"Altered: {altered_words(found.alteration)}", whatif_table(found)),
+    ]
+
+
+def _curve_picture(found: WhatIf) -> list[Picture]:
+    """The risk against what is altered first."""
+    return [Picture(f"Risk against the {LABELS[name]}", draw) for name, draw in [*what_if_views(found).items()][:1]]
+
+
+def what_if_views(found: WhatIf) -> dict[Parameter, Callable[[], go.Figure]]:
+    """The risk against each parameter that has a curve on this path, by name: those that are altered first."""
+    names = sorted(against(found.setting), key=lambda name: name not in found.alteration.given)
+    return {name: partial(_against, found, name) for name in names}
+
+
+def _against(found: WhatIf, parameter: Parameter) -> go.Figure:
+    own = own_value(found.setting, parameter, found.alteration)
+    return whatif_figure(found.curve(parameter), own, getattr(found.alteration, parameter))
+
+
+def curve_parts(found: Curve) -> list[Part]:
+    """The risk against one parameter."""
+    name = LABELS[found.parameter]
+    columns: tuple[tuple[str, Kind], ...] = (
+        *((name, "number"), ("risk", "word"), ("population", "number"), ("capacity", "number")),
+        *(("p clean", "number"), ("mean lost", "number"), ("least – most", "number"), ("why not", "text")),
+    )
+    rows = [
+        (
+            *(number(at), palette.REFUSED_WORD if one.refused else one.level or palette.UNKNOWN),
+            *(one.population, one.capacity, *outlook_texts(one), "; ".join(one.refused) or one.note or None),
+        )
+        for at, one in zip(found.at, found.risks, strict=True)
+    ]
+    said = f"Risk against the {name}: {plural(len(found.at), 'value')} from {number(found.at[0])} to "
+    said += f"{number(found.at[-1])}."
+    if found.enough is not None and found.enough.rank_capacity is None:
+        said += f" Safe from {count(found.enough.capacity)} on."
+    picture = Picture(f"Risk against the {name}", lambda: whatif_figure(found, None, None))
+    return [Said(said), picture, Folded("The values", (Table("", columns, tuple(rows)),))]
 
 
 def advice_parts(found: Advice) -> list[Part]:
@@ -67,10 +128,36 @@ def advice_parts(found: Advice) -> list[Part]:
     return parts
 
 
+def part_parts(part: OfOp) -> list[Part]:
+    """What would keep the winners of one op's rows."""
+    colour = palette.LOSSY_TEXT if part.at_risk else palette.SAFE_TEXT if part.now.safe else palette.REFUSED_TEXT
+    return [Said(part_sentence(part), colour), *_of_op(part)]
+
+
+def remedy_parts(remedy: Remedy) -> list[Part]:
+    """One change under which rows may keep their winners."""
+    colour = palette.SAFE_TEXT if remedy.keeps else palette.AT_RISK_TEXT if remedy.rows.safe else palette.REFUSED_TEXT
+    told: dict[str, Cell] = {"kind": remedy.kind, "how": remedy.how}
+    if remedy.given:
+        told["give"] = remedy.given
+    if remedy.releases:
+        told["releases"] = ", ".join(remedy.releases)
+    told |= {
+        "rows kept": kept_text(remedy.rows),
+        "the others": stands_text(remedy.rows) or "–",
+        "paths then": "; ".join(f"{path} ({variant}): {count(rows)}" for path, variant, rows in remedy.paths) or "–",
+        "holds for": HOLDS[remedy.lossless],
+        "evidence": remedy.evidence,
+        "time": cost_text(remedy.cost),
+    }
+    notes = (*remedy.caveats, *remedy.refusals)
+    return [Said(f"{remedy.what}: {remedy.state}.", colour), facts("", told), *(Note(note) for note in notes)]
+
+
 def _of_op(part: OfOp) -> list[Part]:
     parts: list[Part] = [Note(text) for text in (*part.needs, *part.notes)]
     parts += advice_pictures(part)
-    return [*parts, _texts("Remedies", remedies_table(part))] if part.remedies else parts
+    return [*parts, text_table("Remedies", remedies_table(part))] if part.remedies else parts
 
 
 def advice_pictures(part: OfOp) -> list[Picture]:
@@ -95,9 +182,3 @@ def doctor_parts(found: Doctor) -> list[Part]:
 def _fact(one: Fact) -> str:
     told = "; ".join(text for text in (one.value, one.why) if text)
     return told if one.state == "fine" else f"{one.state}: {told}"
-
-
-def _texts(title: str, frame: pd.DataFrame) -> Table:
-    """A table of texts."""
-    rows = [tuple(str(cell) for cell in line) for line in frame.itertuples(index=False)]
-    return first_lines(title, tuple((str(name), "text") for name in frame.columns), rows[:LINES], len(rows))

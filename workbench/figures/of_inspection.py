@@ -11,14 +11,14 @@ from workbench.figures import palette
 from workbench.figures.bins import bin_window, bins_figure
 from workbench.figures.capacity import capacity_figure, in_order
 from workbench.figures.diff import Comparison, compare, diff_figure
-from workbench.figures.of_rows import refused_table, risk_table
+from workbench.figures.of_rows import refused_table, risk_table, selection_parts, verdict_parts
 from workbench.figures.parts import Cell, Folded, Kind, Note, Part, Picture, Said, Table, first_lines
 from workbench.figures.words import count, plural, value
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Result
 from workbench.runs.run import run_case
-from workbench.runs.sentence import finding
+from workbench.runs.sentence import finding, result_sentence
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -66,6 +66,19 @@ def inspection_parts(found: Inspection) -> list[Part]:
     if table := selections_table(found):
         parts.append(table)
     return [*parts, *census_parts(found)]
+
+
+def result_parts(made: Result) -> list[Part]:
+    """What one selector made of a row: the sentence, the verdict's numbers, the risk, what it saw."""
+    line = made.line
+    parts: list[Part] = [Said(result_sentence(made), colour_of(line.verdict, line.risk))]
+    if made.verdict is not None:
+        parts += verdict_parts(made.verdict)[1:]
+    if made.risk is not None and not made.risk.refused:
+        parts.append(risk_table([made.risk], "Risk"))
+    if made.selection is not None:
+        parts.append(Folded("Its selection", tuple(selection_parts(made.selection))))
+    return parts
 
 
 def bins_parts(found: Inspection, path: str | None = None, title: str = "") -> list[Part]:

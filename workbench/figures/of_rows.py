@@ -7,7 +7,9 @@ import torch
 from workbench.analysis.repeatability import Repeatability
 from workbench.analysis.risk import Risk
 from workbench.analysis.verdict import Verdict
-from workbench.capture import Call, Capture, Row
+from workbench.capture import Call, Capture, Row, Token
+from workbench.capture.about import CaptureInfo
+from workbench.capture.row import SCORE_DTYPES
 from workbench.figures import palette
 from workbench.figures.parts import LINES, Cell, Folded, Note, Part, Said, Table, facts, first_lines
 from workbench.figures.tables import outlook_texts
@@ -17,7 +19,6 @@ from workbench.paths.selection import Selection
 from workbench.runs.sentence import risk_words
 
 _MET = {True: "✓ met", False: "✗ not met", None: "? unknown"}
-_KINDS = {"same": palette.SAFE_TEXT, **palette.STATE_TEXTS}
 CALL_FIELDS = (
     *("k", "op", "release", "device", "model", "request", "layer", "step", "rank"),
     *("rows", "width", "stride", "next_n", "max_seq_len"),
@@ -64,17 +65,7 @@ def row_facts(row: Row) -> dict[str, Cell]:
 
 def capture_parts(capture: Capture) -> list[Part]:
     """A capture: what it is, and its first rows, without reading a score."""
-    info = capture.info
-    said = f"{capture.name}: {plural(info.rows, 'row')} of {plural(info.calls, 'call')}, {info.dtype}"
-    told: dict[str, Cell] = {
-        "format": info.format,
-        "layout": info.layout,
-        "length": f"{count(info.length_min)} to {count(info.length_max)}",
-        "recorded": "yes" if info.recorded else "no",
-        **info.strings,
-    }
-    if info.tokens:
-        told["tokens"] = info.tokens
+    said, *notes, told = info_parts(capture.info, capture.name)
     lines = [(at, capture.call_of(at)) for at in range(min(len(capture), LINES))]
     calls = {number: capture.call(number) for _, number in lines}
     named = [
@@ -88,9 +79,41 @@ def capture_parts(capture: Capture) -> list[Part]:
     ]
     columns = [(name, "number") for name in ("row", "call", *named, "length")]
     table = first_lines("Rows", columns, rows, len(capture), "row")  # type: ignore[arg-type]
-    notes = [Note(note) for note in info.notes]
-    source = [Folded("How it was made", (Note(info.source),))] if info.source else []
-    return [Said(f"{said}."), *notes, facts("", told), table, *source]
+    source = [Folded("How it was made", (Note(capture.info.source),))] if capture.info.source else []
+    return [said, *notes, told, table, *source]
+
+
+def info_parts(info: CaptureInfo, name: str = "") -> list[Part]:
+    """What is known of a capture without reading a score: the sentence, its notes, the numbers.
+
+    Args:
+        name: what it is called, its path where not given.
+    """
+    said = f"{name or info.path}: {plural(info.rows, 'row')} of {plural(info.calls, 'call')}, {info.dtype}."
+    told: dict[str, Cell] = {
+        "format": info.format,
+        "layout": info.layout,
+        "length": f"{count(info.length_min)} to {count(info.length_max)}",
+        "recorded": "yes" if info.recorded else "no",
+        **info.strings,
+    }
+    if info.tokens:
+        told["tokens"] = info.tokens
+    return [Said(said), *(Note(note) for note in info.notes), facts("", told)]
+
+
+def token_parts(token: Token) -> list[Part]:
+    """What one decoding step chose, and from what."""
+    chosen = "a token that is not recorded" if token.token is None else f"token {token.token}"
+    told: dict[str, Cell] = {"step": token.step, "token": token.token}
+    logits = token.logits
+    told["logits"] = "not recorded" if logits is None else f"{count(logits.numel())}, {SCORE_DTYPES[logits.dtype]}"
+    if logits is not None:
+        numbers = logits.float()
+        told["greatest"] = f"{value(float(numbers.max()), 9)}, of token {int(numbers.argmax())}"
+        if token.token is not None:
+            told["of the token chosen"] = value(float(numbers[token.token]), 9)
+    return [Said(f"Step {token.step} chose {chosen}."), facts("", told)]
 
 
 def selection_parts(selection: Selection) -> list[Part]:
@@ -172,6 +195,11 @@ def refused_table(risks: list[Risk]) -> Table:
     return Table("", (("path", "word"), ("why", "text")), rows)
 
 
+def agreement_colour(kind: str) -> str:
+    """The colour of how much calls agree."""
+    return palette.SAFE_TEXT if kind == "same" else palette.STATE_TEXTS[kind]
+
+
 def repeatability_parts(found: Repeatability) -> list[Part]:
     """How much many calls on one row agree, and the indices that come and go."""
     sets = plural(found.sets, "index set")
@@ -189,7 +217,7 @@ def repeatability_parts(found: Repeatability) -> list[Part]:
         for one in found.members[:LINES]
     ]
     table = first_lines("Indices that come and go", columns, rows, len(found.members), "line")  # type: ignore[arg-type]
-    parts: list[Part] = [Said(said, _KINDS.get(found.kind, palette.REFUSED_TEXT)), facts("", told)]
+    parts: list[Part] = [Said(said, agreement_colour(found.kind)), facts("", told)]
     return [*parts, table] if rows else parts
 
 

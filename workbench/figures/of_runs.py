@@ -1,4 +1,4 @@
-"""Reports, divergences, matrices, bisections, shrunk rows, benchmarks and what was written, in parts."""
+"""Reports, matrices, bisections, shrunk rows, benchmarks and what was written, in parts."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from workbench.audit.front import Audited
 from workbench.export.writing import Exported
 from workbench.figures import palette
 from workbench.figures.of_inspection import colour_of
-from workbench.figures.of_rows import repeatability_parts, row_parts
+from workbench.figures.of_rows import row_parts
 from workbench.figures.parts import LINES, Cell, Folded, Kind, Note, Part, Picture, Said, Table, facts, first_lines
 from workbench.figures.releases import places_shown, releases_figure
 from workbench.figures.tables import shrunk_lines
-from workbench.figures.timeline import timeline, timeline_figure
 from workbench.figures.words import count, plural, probability, value
 from workbench.runs.bench import Bench, BenchCell
 from workbench.runs.bench_words import bench_sentence
 from workbench.runs.bisect import Bisection
 from workbench.runs.bisect_words import bisect_sentence, method_sentence
-from workbench.runs.divergence import Comparison, Divergence
-from workbench.runs.divergence_words import place, sentences
+from workbench.runs.matrix import Cell as OfRelease
 from workbench.runs.matrix import Matrix
-from workbench.runs.matrix_words import cell_text, matrix_sentence
-from workbench.runs.repeat import Repeated, Repeats
+from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence
 from workbench.runs.report import Line, Report, line_loses
 from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
@@ -82,92 +79,6 @@ def _line_cell(name: str, line: Line) -> Cell:
     return found
 
 
-def repeats_parts(found: Repeats) -> list[Part]:
-    """Many calls on one row: what came of them, by path."""
-    worst = found.worst
-    said = worst.sentence if worst is not None else "Nothing was called."
-    colour = palette.LOSSY_TEXT if found.loses else palette.SAFE_TEXT if worst is not None else palette.REFUSED_TEXT
-    columns: Columns = (
-        *(("path", "word"), ("engine", "word"), ("calls", "number"), ("state", "word"), ("sets", "number")),
-        *(("come and go", "number"), ("always held", "number"), ("missing", "number"), ("risk", "word")),
-        ("why", "text"),
-    )
-    rows = tuple(_repeated(line) for line in found.lines)
-    parts: list[Part] = [Said(said, colour), Note(f"Judged: {found.judged_because}."), Table("", columns, rows)]
-    if worst is not None and worst.repeatability is not None and worst.repeatability.members:
-        parts += repeatability_parts(worst.repeatability)[-1:]
-    return parts
-
-
-def _repeated(line: Repeated) -> tuple[Cell, ...]:
-    seen = line.repeatability
-    least, most = line.missing_least, line.missing_most
-    missing = None if line.unjudged or seen is None else count(most) if least == most else f"{least} – {most}"
-    agree = (None,) * 4 if seen is None else (seen.calls, seen.kind, seen.sets, len(seen.members))
-    held = None if seen is None else seen.steady
-    return line.name, line.engine, *agree, held, missing, line.risk, line.refused or line.unjudged or line.finding
-
-
-def divergence_parts(found: Divergence) -> list[Part]:
-    """Runs against the first one: the finding, and the one that parts first in full."""
-    if len(found.comparisons) == 1:
-        return comparison_parts(found.comparisons[0])
-    rows = tuple(
-        (one.b, "parts" if one.parts else "does not part", place(one.first) if one.first is not None else "–")
-        for one in found.comparisons
-    )
-    table = Table("Runs", (("run", "text"), (f"from {found.comparisons[0].a}", "word"), ("first at", "text")), rows)
-    told = _told(found.finding, found.earliest, _parting(found.parts, found.compared))
-    return [*told, table, *_comparison(found.earliest)]
-
-
-def comparison_parts(one: Comparison) -> list[Part]:
-    """Two runs: the finding, the timeline, points by state, and where they part."""
-    return [*_told(one.finding, one, _parting(one.parts, one.compared)), *_comparison(one)]
-
-
-def _told(finding: str, one: Comparison, colour: str) -> list[Part]:
-    """The first sentence, and beneath what follows it."""
-    first = sentences(one)[0]
-    rest = finding.removeprefix(first).strip()
-    return [Said(finding, colour)] if rest == finding else [Said(first, colour), *([Note(rest)] if rest else [])]
-
-
-def _comparison(one: Comparison) -> list[Part]:
-    laid = timeline(one)
-    parts: list[Part] = []
-    if laid.cells or laid.tokens:
-        parts.append(Picture(f"{one.b} against {one.a}", lambda: timeline_figure(laid)))
-        parts += [Note(f"{note[:1].upper()}{note[1:]}.") for note in laid.notes]
-    states = [
-        (state, number, place(first))
-        for state, number in one.counts.items()
-        if number and (first := one.first_of(state)) is not None
-    ]
-    columns: Columns = (("state", "word"), ("points", "number"), ("first at", "text"))
-    parts += [Table("Points by state", columns, tuple(states))] if states else []
-    parting = [point for point in one.points if point.parts]
-    if parting:
-        rows: list[tuple[Cell, ...]] = [
-            (place(point), point.state, point.what, *(_judged(point, side) for side in "ab"))
-            for point in parting[:LINES]
-        ]
-        wide: Columns = (("point", "text"), ("state", "word"), ("differs in", "word"), (one.a, "text"), (one.b, "text"))
-        parts.append(first_lines("Where they part", wide, rows, len(parting), "point"))
-    return parts
-
-
-def _judged(point: object, side: str) -> Cell:
-    judged = getattr(point, f"judged_{side}")
-    if judged is None:
-        return None
-    return f"{judged.verdict}, {count(judged.missing)} lost" if judged.missing else str(judged.verdict)
-
-
-def _parting(parts: bool, compared: bool) -> str:
-    return palette.LOSSY_TEXT if parts else palette.SAFE_TEXT if compared else palette.REFUSED_TEXT
-
-
 def matrix_parts(matrix: Matrix) -> list[Part]:
     """A matrix row × release: the sentence, the picture, the cells."""
     colour = palette.LOSSY_TEXT if matrix.loses else palette.SAFE_TEXT if matrix.judged else palette.REFUSED_TEXT
@@ -198,6 +109,27 @@ def _cells(matrix: Matrix) -> list[Part]:
         for at in matrix.worst_first[:LINES]
     ]
     return [first_lines("Verdict of the worst call, and values missing a call", columns, rows, len(matrix.rows), "row")]
+
+
+def cell_parts(cell: OfRelease) -> list[Part]:
+    """What one release made of one row."""
+    least, most = cell.missing_least, cell.missing_most
+    told: dict[str, Cell] = {
+        "release": cell.release or None,
+        "engine": cell.engine,
+        "op": cell.op,
+        "path": f"{cell.path} ({cell.variant})" if cell.path else None,
+        "state": cell.state,
+        "verdict of the worst call": cell.verdict or "–",
+        "calls": cell.calls,
+        "of them lossy": cell.lost_calls,
+        "missing a call": "–" if least is None or most is None else f"{count(least)} – {count(most)}",
+        "risk": cell.risk or "–",
+        "p clean": probability(cell.p_clean, possible=cell.risk == "at risk"),
+        "mean lost": "–" if cell.expected_missing is None else value(cell.expected_missing, 5),
+    }
+    said = Said(cell_sentence(cell), palette.STANDING_TEXTS[cell.state])
+    return [said, facts("", told), *(Note(note) for note in cell.notes)]
 
 
 def bisection_parts(found: Bisection) -> list[Part]:

@@ -11,6 +11,7 @@ from workbench.figures import palette
 from workbench.figures.words import count, probability, value
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "cell_text",
     "facts",
     "first_lines",
+    "text_table",
 ]
 
 LINES = 20  # of a table that a notebook shows
@@ -90,6 +92,12 @@ def first_lines(
     shown = tuple(tuple(row) for row in rows)
     more = f"the first {count(len(shown))} of {count(of)} {what}s" if of > len(shown) else ""
     return Table(title, tuple(columns), shown, more)
+
+
+def text_table(title: str, frame: pd.DataFrame) -> Table:
+    """A table of texts, its first lines."""
+    rows = [tuple(str(cell) for cell in line) for line in frame.itertuples(index=False)]
+    return first_lines(title, tuple((str(name), "text") for name in frame.columns), rows[:LINES], len(rows))
 
 
 def cell_text(name: str, cell: Cell) -> str:

@@ -50,6 +50,11 @@ def family_of(path: Path) -> tuple[Path, ...]:
     return own if path in own else (path, *own)
 
 
+def held_beside(path: Path) -> tuple[Held, ...]:
+    """What each release has of a path and of those that it is seen beside; of one that takes every score, itself."""
+    return held_by((path,) if path.family == "identity" else family_of(path))
+
+
 def held_by(paths: Sequence[Path]) -> tuple[Held, ...]:
     """What each release has of each path; nothing for those that do not have it."""
     found = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.figures import palette
 from workbench.figures.frame import new_figure
+from workbench.figures.words import plain
 from workbench.paths.steps import Kind, Step
 
 if TYPE_CHECKING:
@@ -93,11 +94,7 @@ def pipeline_figure(steps: Sequence[Step], note: str = "") -> go.Figure:
 
 
 def _told(step: Step) -> str:
-    return f"<b>{TITLES[step.kind]}</b><br>{'<br>'.join(_safe(one) for one in step.facts)}"
-
-
-def _safe(text: str) -> str:
-    return text.replace("<", "&lt;")
+    return f"<b>{TITLES[step.kind]}</b><br>{'<br>'.join(plain(one) for one in step.facts)}"
 
 
 def _box(drawing: _Drawing, place: float, step: Step) -> None:
@@ -109,7 +106,7 @@ def _box(drawing: _Drawing, place: float, step: Step) -> None:
 
 
 def _lines(texts: Sequence[str], letters: int) -> str:
-    return "<br>".join(_safe(line) for text in texts for line in wrap(text, letters))
+    return "<br>".join(plain(line) for text in texts for line in wrap(text, letters))
 
 
 def _text(
@@ -192,7 +189,7 @@ def _loss(figure: go.Figure, drawing: _Drawing, steps: Sequence[Step], places: S
                     name="loses",
                     marker={"symbol": "x", "size": 15, "color": palette.LOSSY},
                     customdata=[step.kind],
-                    hovertext=["<br>".join(_safe(line) for line in wrap(f"winners can be lost here: {note}", 60))],
+                    hovertext=["<br>".join(plain(line) for line in wrap(f"winners can be lost here: {note}", 60))],
                     hovertemplate="%{hovertext}<extra></extra>",
                 )
             )
@@ -206,7 +203,7 @@ def _loss(figure: go.Figure, drawing: _Drawing, steps: Sequence[Step], places: S
 
 def _below(step: Step, note: str) -> list[str]:
     """What is said below a box, in lines."""
-    return [_safe(line) for line in wrap(note if step.loses else step.overflow, _NOTE)]
+    return [plain(line) for line in wrap(note if step.loses else step.overflow, _NOTE)]
 
 
 def _scores(drawing: _Drawing, place: float, step: Step) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.figures import palette
 from workbench.figures.frame import new_figure
 from workbench.figures.grid import clickable, grounds, label_axes, marks_of, outline
-from workbench.figures.words import count, value, wrapped
+from workbench.figures.words import count, plain, value, wrapped
 from workbench.runs.matrix import Cell, Matrix, MatrixRow
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def releases_figure(matrix: Matrix, chosen: tuple[int, int] | None = None) -> go
     label_axes(
         figure,
         f"release of {packages[0]}, oldest first" if len(packages) == 1 else "release",
-        names,
-        labels,
+        list(map(plain, names)),
+        list(map(plain, labels)),
         turned=turned,
     )
     clickable(figure)
@@ -135,4 +135,4 @@ def _told(name: str, row: MatrixRow, cell: Cell) -> str:
         told.append(f"{missing_text(cell.missing_mean) or 0} of {count(of)} missing a call, on average")
     if cell.why:
         told += wrapped(cell.why)
-    return "<br>".join(text.replace("<", "&lt;") for text in told)
+    return "<br>".join(plain(text) for text in told)

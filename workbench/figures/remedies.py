@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.words import count, plural
+from workbench.figures.words import count, plain, plural
 from workbench.runs.advise_words import NOT_MEASURED, cost_text, stands_text
 from workbench.runs.remedy import Part, Remedy
 
@@ -196,7 +196,7 @@ def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float] | 
             "",
             range=[0.4 - len(labels), 0.6],
             tickvals=[-lane for lane in range(len(labels))],
-            ticktext=[label.replace("<", "&lt;") for label in labels],
+            ticktext=list(map(plain, labels)),
             showgrid=False,
         )
     )
@@ -247,7 +247,7 @@ def _told(remedy: Remedy) -> str:
     if stands := stands_text(remedy.rows):
         lines.append(stands)
     lines += [f"evidence: {remedy.evidence}", f"time: {cost_text(remedy.cost)}"]
-    return "<br>".join(line.replace("<", "&lt;") for line in lines)
+    return "<br>".join(plain(line) for line in lines)
 
 
 def remedies_table(part: Part) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from workbench.analysis.whatif import Parameter
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.tables import outlook_texts
-from workbench.figures.words import MINUS, count, value
+from workbench.figures.words import MINUS, count, plain, value
 from workbench.runs.whatif import WhatIf
 from workbench.runs.whatif_words import LABELS, number
 
@@ -192,7 +192,7 @@ def _hover(parameter: Parameter, at: float, risk: Risk) -> str:
     if risk.population is not None:
         text += f"<br>population {count(risk.population)}, capacity {count(risk.capacity)}"
     if risk.refused:
-        return text + "".join(f"<br>refused: {reason}" for reason in risk.refused)
+        return text + "".join(f"<br>refused: {plain(reason)}" for reason in risk.refused)
     clean, mean, span = outlook_texts(risk)
     return f"{text}<br>{risk.level or palette.UNKNOWN}<br>p clean {clean}<br>mean lost {mean}, least – most {span}"
 

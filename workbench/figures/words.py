@@ -51,6 +51,11 @@ def probability(number: float | None, *, possible: bool = False) -> str:
     return in_words(number, possible=possible).replace("-", MINUS)
 
 
+def plain(text: str) -> str:
+    """Text for plotly, which takes some markup, that shows as it is: names in files are not ours."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
 def wrapped(text: str, width: int = 70, lines: int = 4) -> list[str]:
     """The first lines of a text, parted between words."""
     words, found = " ".join(text.split())[: width * lines].split(" "), [""]

@@ -13,6 +13,7 @@ from workbench.arguments import checked
 from workbench.errors import UsageError
 from workbench.paths.devices import Device, get_device
 from workbench.paths.releases import Release, parse_release
+from workbench.rendering import Rendered
 
 MOST_ROWS = 512
 FEW_ROWS = 15
@@ -95,7 +96,7 @@ def text_of(release: Release) -> Text:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Rendered):
     """What ``plan_topk_v2`` makes of a call.
 
     Attributes:

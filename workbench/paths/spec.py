@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
 from workbench.errors import UsageError
+from workbench.rendering import Rendered
 from workbench.words import listed
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ Family = Literal["identity", "stash", "register", "radix", "own"]
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(Rendered):
     """One selection algorithm behind an op.
 
     Attributes:

@@ -33,7 +33,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Point(Rendered):
     """One row of one call, in two runs.
 
     Attributes:
@@ -80,7 +80,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Detail:
+class Detail(Rendered):
     """One point in full: what its inputs differ in, or else how its selections do; ``None`` where neither applies.
 
     Attributes:

@@ -39,7 +39,7 @@ class MatrixRow:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Rendered):
     """What one release made of one row.
 
     Attributes:

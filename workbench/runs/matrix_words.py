@@ -36,11 +36,12 @@ def cells_sentence(cells: Sequence[Cell], who: str) -> str:
     return _of_package(cells, who)
 
 
-def cell_sentence(cell: Cell, of: int, who: str | None = None) -> str:
+def cell_sentence(cell: Cell, of: int | None = None, who: str | None = None) -> str:
     """What one release made of a row, and what that rests on.
 
     Args:
-        of: winners wanted, min(k, length). who: what is spoken of, where that is not the release on its path.
+        of: winners wanted, min(k, length); not told where not given. who: what is spoken of, where that is not the
+            release on its path.
     """
     where = who or f"{cell.release}{f' ({_path(cell)})' if cell.path else ''}"
     if cell.state in ("fault", "refused", "unknown"):
@@ -199,7 +200,7 @@ def _calls_of(cells: Sequence[Cell]) -> str:
     return f", {count} call{'' if count == '1' else 's'} each{by}"
 
 
-def _lost(cell: Cell, of: int) -> str:
+def _lost(cell: Cell, of: int | None) -> str:
     calls = _count(cell.calls, "call")
     agree = f" ({cell.repeatability})" if cell.repeatability else ""
     if not cell.lost_calls:
@@ -207,8 +208,9 @@ def _lost(cell: Cell, of: int) -> str:
         return f" lost {kept} in {calls}{agree}."
     least, most = cell.missing_least, cell.missing_most
     span = str(most) if least == most else f"{least} to {most}"
+    span += "" if of is None else f" of {of}"
     what = "returned invalid slots or lost winners" if cell.verdict == "invalid" else "lost winners"
-    return f" {what} in {cell.lost_calls} of {calls}{agree}: {span} of {of} missing."
+    return f" {what} in {cell.lost_calls} of {calls}{agree}: {span} missing."
 
 
 def _risk(cell: Cell) -> str:

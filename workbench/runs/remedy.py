@@ -57,7 +57,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Remedy:
+class Remedy(Rendered):
     """One change under which rows may keep their winners.
 
     Attributes:
@@ -111,7 +111,7 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Rendered):
     """The rows of one op.
 
     Attributes:

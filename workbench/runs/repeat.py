@@ -29,7 +29,7 @@ ENGINES = (MODEL, RECORDED)
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Repeated(Rendered):
     """Many calls of one path, or of the op as recorded, on one row.
 
     Attributes:
@@ -63,8 +63,12 @@ class Repeated:
     def loses(self) -> bool:
         """Whether values vary, a call lost winners or returned invalid slots, or the row is not safe."""
         varies = self.repeatability is not None and self.repeatability.kind == "values vary"
-        lost = any(self.verdicts.get(kind) for kind in ("lossy", "invalid"))
-        return varies or lost or self.risk in ("at risk", "certain") or self.finding is not None
+        return varies or bool(self.lossy_calls) or self.risk in ("at risk", "certain") or self.finding is not None
+
+    @property
+    def lossy_calls(self) -> int:
+        """How many calls lost winners or returned invalid slots."""
+        return self.verdicts.get("lossy", 0) + self.verdicts.get("invalid", 0)
 
     @property
     def name(self) -> str:
@@ -87,7 +91,7 @@ class Repeated:
             text += f" ({counts}; {come}, {found.steady} {'is' if found.steady == 1 else 'are'} always held)"
         if self.unjudged:
             return f"{text}. None is judged: {self.unjudged}."
-        lost = self.verdicts.get("lossy", 0) + self.verdicts.get("invalid", 0)
+        lost = self.lossy_calls
         if not lost:
             return f"{text}. No call lost a winner."
         least, most = self.missing_least, self.missing_most

@@ -100,7 +100,7 @@ def cost_fields(selection: Selection) -> dict[str, object]:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Rendered):
     """A line with what it was made from, for pictures: not kept in tables."""
 
     line: Line

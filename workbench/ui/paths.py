@@ -8,7 +8,7 @@ import streamlit as st
 from workbench.errors import UsageError
 from workbench.figures import palette
 from workbench.figures.number_line import line_figure, resolution_figure, resolution_table
-from workbench.figures.path_releases import family_figure, family_of, held_by
+from workbench.figures.path_releases import family_figure, held_beside
 from workbench.figures.path_tables import contract_table, limits_table, ops_table, variants_table
 from workbench.figures.paths import pipeline_figure
 from workbench.figures.tables import paths_table
@@ -179,9 +179,7 @@ def _no_bins(path: Path, variant: Variant) -> str:
 
 def _releases(path: Path) -> None:
     st.markdown("##### Releases and capacity")
-    held = held_by(family_of(path))
-    if path.family == "identity":
-        held = held_by((path,))
+    held = held_beside(path)
     if not held:
         st.markdown(state.plain(f"No known release has it: {path.unreached or path.releases}."))
         return

@@ -6,6 +6,7 @@ import streamlit as st
 
 from workbench.errors import CaptureError, WorkbenchError
 from workbench.figures import palette
+from workbench.figures.of_repeats import repeated_colour
 from workbench.figures.repeat import SHOWN, frequency_figure, held_figure, members_table, missing_figure
 from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
@@ -22,7 +23,6 @@ from workbench.ui.rowpage import Shown, row_link, show_row_page
 from workbench.ui.view import CUDA, VENDOR
 
 SECONDS, POLL_S = 0.4, 0.1  # of calls before what they amount to is drawn, and between two times of that
-_KINDS = {"same": palette.SAFE_TEXT, **palette.STATE_TEXTS}
 
 
 def page() -> st.Page:
@@ -163,11 +163,10 @@ def _draw(shown: Shown, line: Repeated, key: str) -> None:
     """What calls amount to: the sentence, the pictures, the numbers."""
     found = line.repeatability
     if found is None:
-        callout(line.sentence, palette.REFUSED_TEXT)
+        callout(line.sentence, repeated_colour(line))
         _beside(shown, line)
         return
-    lost = line.verdicts.get("lossy", 0) + line.verdicts.get("invalid", 0)
-    callout(line.sentence, palette.LOSSY_TEXT if lost else _KINDS[found.kind])
+    callout(line.sentence, repeated_colour(line))
     numbers = [
         ("Repeatability", found.kind, "what varies from call to call, the coarsest first: values, ties, order"),
         ("Orders", count(found.orders), "different sequences of indices"),
@@ -186,7 +185,7 @@ def _draw(shown: Shown, line: Repeated, key: str) -> None:
         if found.members:
             st.markdown("**How often each index is selected that comes and goes**")
             picture(frequency_figure(found, k), key=f"frequency:{key}", config=PLOT)
-        if lost:
+        if line.lossy_calls:
             st.markdown("**Values missing, call by call**")
             picture(missing_figure(line.missing, line.of), key=f"missing:{key}", config=PLOT)
         _table(line)
