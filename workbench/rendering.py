@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -26,12 +27,17 @@ class Renderer(Protocol):
     def as_text(self, result: object) -> str:
         """A result as plain text."""
 
+    def as_line(self, result: object) -> str:
+        """A result in a line."""
+
     def save_page(self, result: object, path: str | os.PathLike[str], overwrite: bool) -> Path:
         """Write a result as a page of its own."""
 
 
 class Pretty(Protocol):
-    """The printer of IPython, as far as it is used."""
+    """The printer of IPython, as far as it is used. ``stack``: what is being printed, the outermost first."""
+
+    stack: Sequence[int]
 
     def text(self, text: str) -> None:
         """Print a text."""
@@ -40,10 +46,18 @@ class Pretty(Protocol):
 class Rendered:
     """A result that a notebook shows: sentence, pictures, tables; a terminal of IPython shows it as text.
 
+    In a list or another container it is one line.
+
     The methods that begin with an underscore are the protocols of IPython, and of what follows it.
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **arguments: object) -> None:
+        """IPython takes a class's own ``__repr__``, which a dataclass has, before what its base prints."""
+        super().__init_subclass__(**arguments)
+        if "_repr_pretty_" not in vars(cls):
+            cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]
 
     def to_html(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the result as one HTML page that needs no network: what a notebook shows of it, or more.
@@ -66,7 +80,10 @@ class Rendered:
         return _renderer().as_html(self)
 
     def _repr_pretty_(self, printer: Pretty, cycle: bool) -> None:
-        printer.text(repr(self) if cycle else _renderer().as_text(self))
+        if cycle:
+            printer.text(repr(self))
+        else:
+            printer.text(_renderer().as_line(self) if len(printer.stack) > 1 else _renderer().as_text(self))
 
 
 def _renderer() -> Renderer:

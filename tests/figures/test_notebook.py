@@ -18,7 +18,7 @@ from workbench.audit.dataset import Dataset
 from workbench.audit.summary import summarize
 from workbench.errors import UsageError
 from workbench.figures.notebook import as_text, parts_of
-from workbench.figures.parts import Picture, Said, Table
+from workbench.figures.parts import Beside, Folded, Picture, Said, Table
 from workbench.rendering import Rendered
 from workbench.runs.doctor import Doctor, Fact
 
@@ -156,6 +156,113 @@ def test_a_matrix_a_bisection_and_many_calls(capture: wb.Capture) -> None:
     assert repeats.worst is not None
     assert repeats.worst.repeatability is not None
     assert said(repeats.worst.repeatability).startswith("4 calls: ")
+
+
+def test_repeated_calls_show_the_pictures_of_the_app(capture: wb.Capture) -> None:
+    repeats = wb.repeat(capture[1], 6, paths="vllm.*")
+    worst = repeats.worst
+    assert worst is not None
+    assert worst.lossy_calls
+    titles = [part.title for part in parts_of(worst) if isinstance(part, Picture)]
+    assert titles == [
+        "What calls select",
+        "How often each index is selected that comes and goes",
+        "Values missing, call by call",
+    ]
+    of_all = [part.title for part in parts_of(repeats) if isinstance(part, Picture)]
+    assert of_all == [f"{title}: {worst.name}" for title in titles]
+    assert {line["verdict"]: line["calls"] for line in lines(worst, "Verdicts")} == worst.verdicts
+    bars = wb.figure(repeats, "missing").data[0]
+    assert tuple(bars.y) == worst.missing
+    assert wb.figure(worst, "missing").data[0].y.tolist() == list(worst.missing)
+    assert len(wb.figure(repeats, "frequency").data) >= 1
+    clean = next(line for line in repeats.lines if line.repeatability and not line.repeatability.members)
+    assert pictures(clean) == 1
+    assert wb.figure(repeats, path=clean.path).data
+    with pytest.raises(UsageError, match="no index comes and goes"):
+        wb.figure(clean, "frequency")
+    with pytest.raises(UsageError, match="of no one path"):
+        wb.figure(clean, path="vllm.filtered")
+    with pytest.raises(UsageError, match=r"no calls of sglang\.v1"):
+        wb.figure(repeats, path="sglang.v1")
+    refused = next(line for line in repeats.lines if line.refused)
+    assert said(refused) == refused.sentence
+    assert pictures(refused) == 0
+    with pytest.raises(UsageError, match="nothing to draw: "):
+        wb.figure(refused)
+
+
+def test_a_what_if_shows_the_risk_against_what_is_altered(capture: wb.Capture) -> None:
+    found = wb.what_if(capture[1], "vllm.filtered", key_bits=10, capacity=99)
+    (picture,) = [part for part in parts_of(found) if isinstance(part, Picture)]
+    assert picture.title == "Risk against the capacity"
+    drawn = wb.figure(found)
+    assert drawn.layout.xaxis.title.text == picture.draw().layout.xaxis.title.text
+    assert [note.text for note in drawn.layout.annotations if note.name == "altered"] == ["<b>altered: 99</b>"]
+    shift = wb.figure(found, "shift").layout.xaxis.title.text
+    assert shift == "shift, added to the scores"
+    with pytest.raises(UsageError, match="'capacity', 'key_bits'"):
+        wb.figure(found, "rank_capacity")  # no cluster
+    curve = found.curve("key_bits")
+    assert said(curve) == "Risk against the key bits: 16 values from 1 to 16."
+    assert wb.figure(curve).layout.xaxis.title.text == "coarse key, bits"
+    (values,) = [part for part in parts_of(curve) if isinstance(part, Folded)]
+    assert isinstance(values.parts[0], Table)
+    assert [row[0] for row in values.parts[0].rows] == [str(bits) for bits in range(1, 17)]
+    unbuffered = wb.what_if(capture[1], "torch.topk")
+    assert wb.figure(unbuffered).data
+
+
+def test_paths_show_how_they_select() -> None:
+    (path,) = wb.paths("vllm.filtered")
+    assert said(path).startswith("vllm.filtered (stock) drops winners silently")
+    assert pictures(path) == 3
+    assert [line["variant"] for line in lines(path, "Variants")] == [one.name for one in path.variants]
+    for view in ("steps", "line", "resolution", "releases"):
+        assert wb.figure(path, view).data
+    assert "its buffer (3)" in said(path.scaled(3))
+    (exact,) = wb.paths("vllm.trivial")
+    with pytest.raises(UsageError, match="'steps' or 'releases'"):
+        wb.figure(exact, "line")
+
+
+def test_pieces_of_results_tell_themselves(capture: wb.Capture) -> None:
+    matrix = wb.matrix(capture[1], ["vllm==0.23.0"], repeats=2)
+    cell = matrix.cells[0][0]
+    assert facts_of(cell)["path"] == f"{cell.path} ({cell.variant})"
+    assert said(cell).startswith("vllm==0.23.0 (")
+    part = wb.advise(capture).parts[0]
+    remedy = part.remedies[0]
+    assert said(remedy) == f"{remedy.what}: {remedy.state}."
+    assert wb.figure(part).data
+    assert len(lines(part, "Remedies")) == min(20, len(part.remedies))
+    made = wb.inspect(capture[1], paths="vllm.filtered").results[0]
+    assert said(made).startswith("vllm.filtered (stock) ")
+    assert facts_of(made)["missing"] == f"{made.line.missing} of 512"
+    assert said(capture.info).endswith("bad-row.safetensors: 3 rows of 1 call, float32.")
+    plan = wb.plan_topk_v2([40_000, 70_000, 100_000], "sglang==0.5.18", "h200")
+    assert said(plan) == "Clusters take 2 rows, by the heuristic."
+    assert facts_of(plan)["rows that clusters take"] == "2: 1, 2"
+    token = wb.Token(3, 7, torch.arange(20.0))
+    assert facts_of(token)["greatest"] == "19, of token 19"
+    assert facts_of(wb.Token(3))["token"] == "unknown"
+
+
+def test_a_point_of_two_runs_in_full() -> None:
+    with wb.diverge(*(GREEDY / f"{name}.safetensors" for name in ("exact", "order-1"))) as found:
+        first = found.earliest.first
+        assert first is not None
+        assert said(first).startswith("Step 0, layer 3, row 0: values vary: the same input, ")
+        detail = found.earliest.look(first)
+        assert detail.selections is not None
+        (beside,) = [part for part in parts_of(detail) if isinstance(part, Beside)]
+        held = [sum(one.side == side for one in detail.selections.held) for side in "ab"]
+        assert [table.more for table in beside.tables] == [f"the first 20 of {number} lines" for number in held]
+        other = next((one for one in found.earliest.points if one.state == "input differs"), None)
+        assert other is not None
+        looked = found.earliest.look(other)
+        assert looked.inputs is not None
+        assert "The inputs: " in as_text(looked)
 
 
 def test_a_shrunk_row_and_an_export(tmp_path: Path) -> None:

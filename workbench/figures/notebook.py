@@ -67,10 +67,14 @@ def parts_of(result: object) -> list[Part]:
     Raises:
         NotImplementedError: it is of a kind that is not told.
     """
+    return list(_parts(result))
+
+
+def _parts(result: object) -> Iterable[Part]:
     told = _of(result, _TOLD)
     if told is None:
         raise NotImplementedError(f"nothing tells how {type(result).__name__} is shown")
-    return list(cast("Iterable[Part]", told(result)))
+    return cast("Iterable[Part]", told(result))
 
 
 def _of(result: object, table: dict[str, str]) -> Callable[[object], object] | None:
@@ -84,6 +88,12 @@ def _of(result: object, table: dict[str, str]) -> Callable[[object], object] | N
 def as_text(result: object) -> str:
     """A result as plain text, without pictures."""
     return html.as_text(parts_of(result))
+
+
+def as_line(result: object) -> str:
+    """A result among others, as in a list: what it is, and its sentence where it has one."""
+    first = next(iter(_parts(result)), None)
+    return f"<{type(result).__name__}: {first.text}>" if isinstance(first, Said) else repr(result)
 
 
 def as_html(result: object) -> str:

@@ -83,7 +83,7 @@ def _curve_picture(found: WhatIf) -> list[Picture]:
     return [Picture(f"Risk against the {LABELS[name]}", draw) for name, draw in [*what_if_views(found).items()][:1]]
 
 
-def what_if_views(found: WhatIf) -> dict[Parameter, Callable[[], go.Figure]]:
+def what_if_views(found: WhatIf) -> dict[str, Callable[[], go.Figure]]:
     """The risk against each parameter that has a curve on this path, by name: those that are altered first."""
     names = sorted(against(found.setting), key=lambda name: name not in found.alteration.given)
     return {name: partial(_against, found, name) for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from workbench.errors import UsageError
@@ -12,7 +12,7 @@ from workbench.figures.parts import Folded, Note, Part, Picture, Said, Table, fa
 from workbench.figures.path_releases import family_figure, held_beside
 from workbench.figures.path_tables import contract_table, limits_table, ops_table, variants_table
 from workbench.figures.paths import pipeline_figure
-from workbench.figures.words import count
+from workbench.figures.words import count, plural
 from workbench.paths.plan import Plan
 from workbench.paths.spec import Path
 from workbench.paths.steps import key_of, loss_sentence, note_of, steps_of
@@ -23,24 +23,23 @@ if TYPE_CHECKING:
 SCORE = 1.0  # on the number line
 
 
-def path_parts(path: Path) -> list[Part]:
+def path_parts(path: Path) -> Iterator[Part]:
     """A path as released: the sentence, its pictures, what is known of it, and its variants."""
     variant = path.variants[0]
     steps = steps_of(path, variant)
     colour = palette.REFUSED_TEXT if not steps else palette.SAFE_TEXT if variant.lossless else palette.LOSSY_TEXT
-    parts: list[Part] = [Said(loss_sentence(path, variant), colour), Note(path.summary)]
+    yield Said(loss_sentence(path, variant), colour)
+    yield Note(path.summary)
     views = path_views(path)
     titles = {"steps": "How it selects", "line": f"Scores that share a bin, around {SCORE:g}"}
     titles["releases"] = "Releases that have it, and their capacity"
-    parts += [Picture(title, views[view]) for view, title in titles.items() if view in views]
-    parts += [
-        text_table("Contract, in CUB's words", contract_table(path, variant)),
-        text_table("Which rows it takes, and its source", limits_table(path, variant)),
-        text_table("Variants", variants_table(path)),
-    ]
+    yield from (Picture(title, views[view]) for view, title in titles.items() if view in views)
+    yield text_table("Contract, in CUB's words", contract_table(path, variant))
+    yield text_table("Which rows it takes, and its source", limits_table(path, variant))
+    yield text_table("Variants", variants_table(path))
     ops = ops_table(path)
     taken: Table | Note = text_table("", ops) if len(ops) else Note(f"None: {path.unreached}.")
-    return [*parts, Folded("Ops that take it, and when", (taken,))]
+    yield Folded("Ops that take it, and when", (taken,))
 
 
 def path_views(path: Path) -> dict[str, Callable[[], go.Figure]]:
@@ -71,9 +70,14 @@ def plan_parts(plan: Plan) -> list[Part]:
     rows = None if plan.rows is None else f"{count(len(plan.rows))}: {', '.join(map(str, plan.rows[:24]))}"
     if plan.rows is not None and not plan.rows:
         rows = "none"
+    said = (
+        plan.why
+        if plan.threshold is None or plan.rows is None
+        else f"clusters take {plural(len(plan.rows), 'row')}, by {plan.why}"
+    )
     told = {
         "written": {True: "yes", False: "no", None: None}[plan.written],
         "threshold": None if plan.threshold is None else count(plan.threshold),
         "rows that clusters take": rows if rows is None or len(plan.rows or ()) <= 24 else f"{rows}, …",
     }
-    return [Said(f"{plan.why[:1].upper()}{plan.why[1:].rstrip('.')}."), facts("", told)]
+    return [Said(f"{said[:1].upper()}{said[1:]}."), facts("", told)]
