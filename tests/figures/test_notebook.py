@@ -33,6 +33,9 @@ CELLS = (
     "wb.figure(found, 'capacity')",
     "import plotly.io as pio; pio.renderers.default = 'notebook'",
     "found",
+    "both = wb.repeat(found.row, 4, paths='vllm.histogram_*'); both",
+    "from dataclasses import replace; part = wb.advise(found.row, release='vllm==0.23.0').parts[0]",
+    "type(wb.advise(found.row))((part, replace(part, op='another.op')))",
 )
 
 
@@ -52,6 +55,7 @@ def test_an_inspection_shows_sentence_picture_and_tables(outputs: list[list[dict
     assert "PLOTLY_RENDERER" in picture["text/html"]
     assert "<table>" in tables["text/html"]
     assert "<script" not in said["text/html"] + tables["text/html"]
+    assert said["text/html"].index("lost 64") < said["text/html"].index("Coarse bins around the threshold")
 
 
 def test_what_has_no_picture_is_one_output(outputs: list[list[dict[str, Any]]]) -> None:
@@ -63,6 +67,22 @@ def test_what_has_no_picture_is_one_output(outputs: list[list[dict[str, Any]]]) 
 def test_pictures_follow_the_renderer_that_plotly_is_set_to(outputs: list[list[dict[str, Any]]]) -> None:
     *_, picture, _ = outputs[5]
     assert "Plotly.newPlot" in picture["text/html"]
+
+
+def test_every_picture_has_its_title_before_it(outputs: list[list[dict[str, Any]]]) -> None:
+    said, *titled = outputs[6]
+    assert [one["text/plain"] for one in titled[1::2]][:2] == [
+        "How often each index is selected that comes and goes: vllm.histogram_4096 (stock)",
+        "Values missing, call by call: vllm.histogram_4096 (stock)",
+    ]
+    assert "What calls select: vllm.histogram_4096 (stock)" in said["text/html"]
+    assert all("Plotly.newPlot" in one["text/html"] for one in titled[::2])
+    assert "<details><summary>Indices that come and go" in titled[-1]["text/html"]
+
+
+def test_a_picture_is_in_no_fold(outputs: list[list[dict[str, Any]]]) -> None:
+    assert sum("Plotly.newPlot" in one["text/html"] for one in outputs[8]) == 2
+    assert "another.op" in "".join(one["text/html"] for one in outputs[8] if "Plotly" not in one["text/html"])
 
 
 @pytest.fixture(scope="module")

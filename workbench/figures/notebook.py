@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import groupby
+from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
 from workbench.figures import html
 from workbench.figures.page import page, save
-from workbench.figures.parts import Part, Picture, Said
+from workbench.figures.parts import Folded, Part, Picture, Said
 
 # Where each kind of result is told: a function of this room that takes one and gives its parts.
 _TOLD = {
@@ -132,13 +132,29 @@ def display(result: object) -> None:
 
 
 def _outputs(parts: Sequence[Part]) -> Iterator[Callable[[], None]]:
-    style = f"<style>{html.STYLE}</style>\n"
-    for drawn, group in groupby(parts, lambda part: isinstance(part, Picture)):
-        if drawn:
-            yield from (partial(_show_picture, part) for part in group if isinstance(part, Picture))
+    """Pieces of HTML, each up to the next picture and with its title, and the pictures."""
+    style, some, draws = f"<style>{html.STYLE}</style>\n", list[Part](), find_spec("plotly") is not None
+    for part in (*_unfolded(parts), None):
+        picture = part if isinstance(part, Picture) else None
+        if part is not None and (picture is None or (draws and picture.title)):
+            some.append(part)
+        if some and (part is None or picture is not None):
+            piece = style + html.fragment(some, lambda _: "<!-- the picture follows -->")
+            text = html.as_text(some) or (picture.title if picture is not None else "")
+            yield partial(_show, {"text/html": piece, "text/plain": text})
+            some = []
+        if picture is not None and draws:
+            yield partial(_show_picture, picture)
+
+
+def _unfolded(parts: Sequence[Part]) -> Iterator[Part]:
+    """Parts without folds that hide a picture: it is shown by plotly, which knows of none."""
+    for part in parts:
+        if isinstance(part, Folded) and any(isinstance(one, Picture) for one in _unfolded(part.parts)):
+            yield Said(part.title)
+            yield from _unfolded(part.parts)
         else:
-            some = list(group)
-            yield partial(_show, {"text/html": style + html.fragment(some), "text/plain": html.as_text(some)})
+            yield part
 
 
 def _show(bundle: dict[str, object]) -> None:
@@ -148,11 +164,9 @@ def _show(bundle: dict[str, object]) -> None:
 
 
 def _show_picture(picture: Picture) -> None:
-    """A picture by the renderer that plotly is set to; without plotly it is left out."""
-    try:
-        import plotly.io as pio
-    except ImportError:
-        return
+    """A picture by the renderer that plotly is set to."""
+    import plotly.io as pio
+
     figure = picture.draw()
     if picture.title:
         figure.update_layout(meta={"title": picture.title})

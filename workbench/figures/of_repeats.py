@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.errors import UsageError
 from workbench.figures import palette
 from workbench.figures.of_rows import agreement_colour, repeatability_parts
-from workbench.figures.parts import Cell, Kind, Note, Part, Picture, Said, Table, facts
+from workbench.figures.parts import Cell, Folded, Kind, Note, Part, Picture, Said, Table, facts
 from workbench.figures.repeat import frequency_figure, held_figure, missing_figure
 from workbench.figures.words import count
 from workbench.paths.catalog import get_path
@@ -58,9 +59,13 @@ def repeated_parts(line: Repeated) -> list[Part]:
 
 
 def _members(line: Repeated) -> list[Part]:
-    """The table of the indices that come and go, where some do."""
+    """The table of the indices that come and go, where some do; the picture of them comes before it."""
     found = line.repeatability
-    return repeatability_parts(found)[-1:] if found is not None and found.members else []
+    if found is None or not found.members:
+        return []
+    table = repeatability_parts(found)[-1]
+    assert isinstance(table, Table)
+    return [Folded(table.title, (replace(table, title=""),))]
 
 
 def _row(line: Repeated) -> tuple[Cell, ...]:
