@@ -36,7 +36,7 @@ STYLE = f"""
   border-bottom: 1px solid {_EDGE}; background: none; max-width: 46rem; white-space: normal; overflow-wrap: anywhere; }}
 .wb.wb.wb th {{ font-weight: 600; }}
 .wb.wb.wb .number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
-.wb.wb.wb .word {{ white-space: nowrap; }} .wb.wb.wb th + .text, .wb.wb.wb td + .text {{ min-width: 9rem; }}
+.wb.wb.wb .word {{ white-space: nowrap; }} .wb.wb.wb .text {{ min-width: 9rem; }}
 .wb.wb.wb .chip {{ color: {palette.PAPER}; border-radius: 3px; padding: 0.05rem 0.4rem; font-weight: 600;
   -webkit-print-color-adjust: exact; print-color-adjust: exact; }}
 .wb.wb.wb details {{ margin: 0.7rem 0; }} .wb.wb.wb summary {{ cursor: pointer; font-weight: 600; }}

@@ -74,7 +74,7 @@ def what_if_parts(found: WhatIf) -> list[Part]:
     return [
         said,
         *_curve_picture(found),
-        text_table(f"Altered: {altered_words(found.alteration)}", whatif_table(found)),
+        text_table(f"Altered: {altered_words(found.alteration)}", whatif_table(found), ("word", "number", "number")),
     ]
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "text_table",
 ]
 
+_SHORT = 26  # letters of a text that is not broken
 LINES = 20  # of a table that a notebook shows
 _NAMES = ("row", "layer", "step", "rank", "call", "index", "token", "bin", "seed")  # numbers that name something
 
@@ -94,10 +95,20 @@ def first_lines(
     return Table(title, tuple(columns), shown, more)
 
 
-def text_table(title: str, frame: pd.DataFrame) -> Table:
-    """A table of texts, its first lines."""
+def text_table(title: str, frame: pd.DataFrame, kinds: Sequence[Kind] = ()) -> Table:
+    """A table of texts, its first lines.
+
+    Args:
+        kinds: of the columns; where not given those are words whose texts are short.
+    """
     rows = [tuple(str(cell) for cell in line) for line in frame.itertuples(index=False)]
-    return first_lines(title, tuple((str(name), "text") for name in frame.columns), rows[:LINES], len(rows))
+    kinds = kinds or [_kind(column) for column in zip(*rows, strict=True)]
+    columns = [(str(name), kind) for name, kind in zip(frame.columns, kinds, strict=True)] if rows else []
+    return first_lines(title, columns, rows[:LINES], len(rows))
+
+
+def _kind(texts: Sequence[str]) -> Kind:
+    return "word" if max(map(len, texts)) <= _SHORT else "text"
 
 
 def cell_text(name: str, cell: Cell) -> str:
