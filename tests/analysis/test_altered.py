@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.analysis.altered import ALTERATIONS, FP16_MAX, cut_at_zero, within_fp16
+from workbench.analysis.altered import ALTERATIONS, cut_at_zero, within_fp16
+from workbench.numeric.keys import GREATEST_HALF
 
 FLOATS = st.floats(width=32, allow_nan=False)
 
@@ -31,8 +32,8 @@ def test_scores_beyond_fp16_are_divided_by_a_power_of_two() -> None:
     made = within_fp16(scores, 1)
     assert made.told == "scores divided by 2^4"
     assert torch.equal(made.scores, scores / 16)
-    assert float(made.scores[:-1].max()) <= FP16_MAX
-    assert within_fp16(torch.tensor([FP16_MAX, -FP16_MAX]), 1).scores is None
+    assert float(made.scores[:-1].max()) <= GREATEST_HALF
+    assert within_fp16(torch.tensor([GREATEST_HALF, -GREATEST_HALF]), 1).scores is None
     assert within_fp16(torch.tensor([65504.004, 1.0]), 1).told == "scores divided by 2^1"
     assert within_fp16(torch.tensor([3.4e38, 1e-40]), 1).possible is False  # the small one would be rounded
     assert within_fp16(torch.empty(0), 1).scores is None

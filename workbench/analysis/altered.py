@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-FP16_MAX = 65504.0  # the greatest finite fp16; from 65520 on scores round to infinity, and share its bin
+from workbench.analysis.whatif import altered_scores, fitting_scale
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,12 @@ def within_fp16(scores: torch.Tensor, k: int) -> Altered:
     Args:
         scores: [length] float32.
     """
-    finite = scores[torch.isfinite(scores)]
-    greatest = float(finite.abs().max()) if finite.numel() else 0.0
-    if greatest <= FP16_MAX:
+    scale = fitting_scale(scores)
+    if scale == 1:
         return Altered(told="no finite score is beyond 65504")
-    halvings = math.ceil(math.log2(greatest / FP16_MAX))
-    halvings += math.ldexp(greatest, -halvings) > FP16_MAX
-    scaled = torch.ldexp(scores, torch.tensor(-halvings))
-    if not torch.equal(torch.ldexp(scaled, torch.tensor(halvings)).nan_to_num(0.0), scores.nan_to_num(0.0)):
+    halvings = round(-math.log2(scale))
+    scaled = altered_scores(scores, scale)
+    if not torch.equal((scaled / scale).nan_to_num(0.0), scores.nan_to_num(0.0)):
         return Altered(told=f"divided by 2^{halvings} the smallest scores would be rounded", possible=False)
     return Altered(scaled, f"scores divided by 2^{halvings}")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from workbench.analysis.profile import RowProfile
-from workbench.numeric.keys import bin_values, value_keys
+from workbench.numeric.keys import OVERFLOW, bin_values, value_keys
 
 
 def bin_label(bin_: int, bits: int, number: Callable[[float], str] = "{:.6g}".format) -> str:
@@ -22,9 +22,9 @@ def bin_label(bin_: int, bits: int, number: Callable[[float], str] = "{:.6g}".fo
     if math.isnan(low) and math.isnan(high):
         return "NaN" if bin_ == (1 << bits) - 1 else "no number"
     if math.inf in (low, high):
-        return f"+inf (≥ {number(65520.0)})"
+        return f"+inf (≥ {number(OVERFLOW)})"
     if -math.inf in (low, high):
-        return f"{number(-math.inf)} (≤ {number(-65520.0)})"
+        return f"{number(-math.inf)} (≤ {number(-OVERFLOW)})"
     return number(low) if low == high else f"{number(low)} … {number(high)}"
 
 

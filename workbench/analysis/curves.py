@@ -12,7 +12,6 @@ import torch
 
 from workbench.analysis.risk import Risk
 from workbench.analysis.whatif import (
-    GREATEST_HALF,
     KEY_BITS,
     LIKELY,
     MOST_CAPACITY,
@@ -26,6 +25,7 @@ from workbench.analysis.whatif import (
     unalterable,
 )
 from workbench.errors import UsageError
+from workbench.numeric.keys import GREATEST_HALF
 from workbench.rendering import Rendered
 from workbench.words import listed
 

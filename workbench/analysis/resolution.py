@@ -12,8 +12,6 @@ from workbench.numeric.bounds import FLT_MAX, coarse_bin_lower_bound
 from workbench.numeric.keys import coarse_keys, ordered_key_value, ordered_keys
 from workbench.paths.steps import HALF_BITS, Key
 
-OVERFLOW = 65520.0  # the least float32 score that fp16 rounds to +inf
-GREATEST_HALF = 65504.0
 LEAST_NORMAL_HALF = 2.0**-14
 
 

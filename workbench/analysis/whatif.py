@@ -20,7 +20,7 @@ from workbench.analysis.profile import RowProfile, profile_of
 from workbench.analysis.risk import Risk, risk
 from workbench.capture.row import Row
 from workbench.errors import UsageError
-from workbench.numeric.keys import value_keys
+from workbench.numeric.keys import GREATEST_HALF, OVERFLOW, value_keys
 from workbench.paths.models.sglang_v2 import RULES
 from workbench.paths.spec import Buffer, Path, Variant
 from workbench.words import described
@@ -32,8 +32,6 @@ OF_THE_PATH: tuple[Parameter, ...] = ("capacity", "rank_capacity", "key_bits")
 
 MOST_CAPACITY = 2**31 - 1  # what an int32 counter of candidates can hold
 KEY_BITS = 16  # of the fp16 key, of which a coarse key is the top part
-GREATEST_HALF = 65504.0  # the greatest finite fp16 number
-OVERFLOWS_FROM = 65520.0  # from here on, in magnitude, rounding to fp16 gives an infinity
 LIKELY = 0.99
 _PROFILES, _ANSWERS = 3, 64  # kept of a setting: histograms of the rows last asked for, and answers
 
@@ -169,7 +167,7 @@ def altered_row(row: Row, alteration: Alteration) -> Row:
 
 def overflowing(scores: torch.Tensor) -> int:
     """How many finite scores the fp16 key takes for an infinity: those of 65520 and more in magnitude."""
-    return int(((scores.abs() >= OVERFLOWS_FROM) & torch.isfinite(scores)).sum())
+    return int(((scores.abs() >= OVERFLOW) & torch.isfinite(scores)).sum())
 
 
 def fitting_scale(scores: torch.Tensor) -> float:

@@ -8,10 +8,10 @@ import torch
 
 from workbench.analysis.profile import RowProfile
 from workbench.numeric.histogram import GREATEST_NUMBER, LEAST_NUMBER
-from workbench.numeric.keys import signed_keys
+from workbench.numeric.keys import GREATEST_HALF, signed_keys
 
 # The greatest number of each dtype that fp16 holds as well; in fp16 itself nothing is beyond.
-MOST_HALF = {torch.float32: 65504.0, torch.bfloat16: 65280.0}
+MOST_HALF = {torch.float32: GREATEST_HALF, torch.bfloat16: 65280.0}
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.analysis.resolution import (
-    GREATEST_HALF,
-    OVERFLOW,
     Interval,
     curve,
     interval,
@@ -21,6 +19,7 @@ from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.grid import tint
 from workbench.figures.words import count, value
+from workbench.numeric.keys import GREATEST_HALF, OVERFLOW
 from workbench.paths.steps import Key
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ import torch
 _BITS = {torch.float32: torch.int32, torch.float16: torch.int16, torch.bfloat16: torch.int16}
 _HALF_INF = 0x7C00
 KEY_BITS = 32  # of the exact ordered key
+GREATEST_HALF = 65504.0  # the greatest finite fp16 number
+OVERFLOW = 65520.0  # from here on, in magnitude, rounding to fp16 gives an infinity
 
 
 def signed_keys(scores: torch.Tensor) -> torch.Tensor:

@@ -11,13 +11,13 @@ import torch
 from workbench.capture.format import MAX_WIDTH
 from workbench.capture.row import Call, Row
 from workbench.errors import UsageError
+from workbench.numeric.keys import OVERFLOW
 from workbench.paths.models.sampled import sample_places
 from workbench.synthetic.streams import Stream, between, floats, normal, stream
 from workbench.words import listed
 
 ONE = 0x3F800000  # bit pattern of 1.0
 LOW_BITS = 0x3F900000  # of 1.125, with the ten lowest bits free
-FP16_OVERFLOW = 65520.0  # from here on a score rounds to +inf in fp16
 LEAST_OVER = 1 << 16  # the least of the integers of over_fp16
 WHOLE = 1 << 24  # float32 holds every integer up to it
 WINNERS = 100
@@ -105,7 +105,7 @@ def _infinite_ties(random: Stream, length: int) -> np.ndarray:
 
 
 def _around_fp16_max(random: Stream, length: int) -> np.ndarray:
-    return between(random, FP16_OVERFLOW - 64, FP16_OVERFLOW + 64, length)
+    return between(random, OVERFLOW - 64, OVERFLOW + 64, length)
 
 
 def _over_fp16(random: Stream, length: int) -> np.ndarray:
