@@ -12,12 +12,12 @@ from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.matrix import check_timeout, one_engine, print_about, print_matrix_notes, print_reasons, print_row
 from workbench.cli.options import (
-    INT32,
     MOST_REPEATS,
     File,
     Given,
     Json,
     Naming,
+    OneRow,
     Seed,
     Timeout,
     integer,
@@ -37,9 +37,7 @@ def bisect_release(
     file: File,
     naming: Naming,
     given: Given,
-    row: Annotated[
-        int | None, typer.Option(**integer(0, INT32), help="The row; needed where the capture has several.")
-    ] = None,
+    row: OneRow = None,
     engine: Annotated[
         list[str] | None, typer.Option(metavar="model|vendor", help="What judges the row in a release; model.")
     ] = None,

@@ -78,6 +78,12 @@ Timeout = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead of tables.")]
+OneRow = Annotated[
+    int | None, typer.Option("--row", **integer(0, INT32), help="The row; needed where the capture has several.")
+]
+PathOfRow = Annotated[
+    str | None, typer.Option("--path", metavar="PATH", help="The path; by default the one the row reaches.")
+]
 Rows = Annotated[
     list[str] | None, typer.Option("--row", metavar="N|N-M", help="A row or a range of rows; may be repeated.")
 ]

@@ -11,12 +11,13 @@ from workbench.cli.exits import CLEAN, FOUND, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import (
-    INT32,
     SEEDS,
     File,
     Given,
     Json,
     Naming,
+    OneRow,
+    PathOfRow,
     integer,
     one_row,
     one_thread,
@@ -37,12 +38,8 @@ def shrink(
     file: File,
     naming: Naming,
     given: Given,
-    row: Annotated[
-        int | None, typer.Option(**integer(0, INT32), help="The row; needed where the capture has several.")
-    ] = None,
-    path: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The path with the fault; by default the one the row reaches.")
-    ] = None,
+    row: OneRow = None,
+    path: PathOfRow = None,
     variant: Annotated[str, typer.Option(metavar="NAME", help="Its variant.")] = "stock",
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the smallest row to a capture.")

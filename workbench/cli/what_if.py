@@ -10,7 +10,20 @@ import typer
 from workbench.cli.exits import BAD, CLEAN, FOUND, NOTHING_JUDGED, complain
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
-from workbench.cli.options import INT32, File, Given, Json, Naming, integer, one_row, one_thread, open_file, spread
+from workbench.cli.options import (
+    INT32,
+    File,
+    Given,
+    Json,
+    Naming,
+    OneRow,
+    PathOfRow,
+    integer,
+    one_row,
+    one_thread,
+    open_file,
+    spread,
+)
 from workbench.cli.tables import NONE, lines, number, probability, say, table
 from workbench.errors import UsageError
 
@@ -42,12 +55,8 @@ def what_if(
     file: File,
     naming: Naming,
     given: Given,
-    row: Annotated[
-        int | None, typer.Option(**integer(0, INT32), help="The row; needed where the capture has several.")
-    ] = None,
-    path: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The path to ask of; by default the one the row reaches.")
-    ] = None,
+    row: OneRow = None,
+    path: PathOfRow = None,
     variant: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its variant; by default the release's own, else stock.")
     ] = None,
