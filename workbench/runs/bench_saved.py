@@ -11,10 +11,10 @@ from typing import Any, get_args
 
 from workbench.analysis.batch_verdict import KINDS, BatchVerdict
 from workbench.analysis.samples import Ratio
-from workbench.capture.strictjson import short, strict_json
+from workbench.capture.strictjson import short
 from workbench.capture.values import path_text, shown
 from workbench.engines.timing import Machine, Sampling
-from workbench.errors import CaptureError, UsageError
+from workbench.errors import UsageError
 from workbench.runs.bench import DTYPES, Bench, BenchCell, Plan
 from workbench.runs.bench_grid import Cache, Contender, Lengths, Shape
 from workbench.runs.members import Members, content_of, kept_text
@@ -128,10 +128,7 @@ def parse_bench(content: bytes, file: str) -> Bench:
         CaptureError: as for ``read_bench``.
     """
     reader = Members(file, "benchmark")
-    document = strict_json(content, _WHAT, file)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        said = short(document.get("format")) if isinstance(document, dict) else short(document)
-        raise CaptureError(f"this is no benchmark: its format is {said}, not {FORMAT!r}", file=file)
+    document = reader.document(content, FORMAT)
     reader.names(document, _TOP, _WHAT)
     plan = _plan(reader, document["plan"])
     machine = _machine(reader, document["machine"])

@@ -13,9 +13,8 @@ from typing import Any, get_args
 from workbench.analysis.repeatability import KINDS
 from workbench.analysis.risk import Level
 from workbench.arguments import checked
-from workbench.capture.strictjson import short, strict_json
 from workbench.capture.values import path_text, shown
-from workbench.errors import CaptureError, UsageError
+from workbench.errors import UsageError
 from workbench.runs.matrix import VERDICTS, Cell, Matrix, MatrixRow
 from workbench.runs.members import Members, content_of, kept_text
 from workbench.targets import put_in_place
@@ -26,7 +25,6 @@ MOST_CELLS = 30_000  # so many are read back, each with all that a cell can hold
 CURE = "allow it to be replaced"
 _RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9._+!-]*")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_WHAT = "the matrix"
 
 
 def check_size(cells: int, file: str) -> None:
@@ -96,11 +94,8 @@ def parse_matrix(content: bytes, file: str) -> Matrix:
         CaptureError: as for ``read_matrix``.
     """
     reader = Members(file, "matrix")
-    document = strict_json(content, _WHAT, file)
+    document = reader.document(content, FORMAT)
     names = ("format", "calls", "releases", "rows", "cells", "about", "notes")
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        said = short(document.get("format")) if isinstance(document, dict) else short(document)
-        raise CaptureError(f"this is no matrix: its format is {said}, not {FORMAT!r}", file=file)
     reader.names(document, names, "the matrix")
     releases = tuple(
         reader.text(one, f"releases[{at}]", _RELEASE)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.capture.strictjson import short
+from workbench.capture.strictjson import short, strict_json
 from workbench.errors import CaptureError
 
 LONGEST = 10_000  # characters of a text
@@ -47,6 +47,18 @@ class Members:
     def bad(self, what: str) -> CaptureError:
         """The error for something that is not as it must be."""
         return CaptureError(f"{what}; {self._cure}", file=self._file)
+
+    def document(self, content: bytes, format_: str) -> dict[str, Any]:
+        """The document in the bytes of a file, whose member ``format`` says that it is of this one.
+
+        Raises:
+            CaptureError: it is none, or of another format.
+        """
+        found = strict_json(content, f"the {self._what}", self._file)
+        if not isinstance(found, dict) or found.get("format") != format_:
+            said = short(found.get("format")) if isinstance(found, dict) else short(found)
+            raise CaptureError(f"this is no {self._what}: its format is {said}, not {format_!r}", file=self._file)
+        return found
 
     def names(self, given: dict[str, Any], names: Sequence[str], where: str, more: Sequence[str] = ()) -> None:
         """These members, perhaps some of ``more``, and no others."""

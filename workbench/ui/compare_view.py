@@ -12,7 +12,7 @@ from workbench.paths.ops import OPS
 from workbench.runs.compare import AXES, SYSTEMS, UNROUTED
 from workbench.ui.carried import Params
 from workbench.ui.state import beside_row
-from workbench.ui.view import brief, one_of, read_fields, read_text
+from workbench.ui.view import brief, one_of, read_fields, read_text, write_fields
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def from_params(params: Params) -> tuple[Compare, list[str]]:
 
 def to_params(value: Compare) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out."""
-    return {name: [str(chosen)] for name, chosen in vars(value).items() if chosen is not None}
+    return write_fields(value, _READ)
 
 
 COMPARE = beside_row("compare", from_params, to_params)

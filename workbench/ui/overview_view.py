@@ -10,7 +10,7 @@ from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import get_op
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import read_fields, read_text, read_whole
+from workbench.ui.view import read_fields, read_text, read_whole, write_fields
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def from_params(params: Params) -> tuple[Overview, list[str]]:
 
 def to_params(value: Overview) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out."""
-    return {name: [str(chosen)] for name, chosen in vars(value).items() if chosen is not None}
+    return write_fields(value, _READ)
 
 
 OVERVIEW = Carried("overview", from_params, to_params)

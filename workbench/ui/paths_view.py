@@ -10,7 +10,7 @@ from typing import Any
 from workbench.errors import UsageError
 from workbench.paths.catalog import PATHS, get_path
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import VARIANTS, brief, read_fields
+from workbench.ui.view import VARIANTS, brief, read_fields, write_fields
 
 FIRST = "vllm.histogram_256"  # shown where none was chosen
 STOCK = "stock"
@@ -80,8 +80,7 @@ def from_params(params: Params) -> tuple[Shown, list[str]]:
 
 def to_params(value: Shown) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out."""
-    found = {name: getattr(value, field) for name, (field, _) in _READ.items()}
-    return {name: [_text(chosen)] for name, chosen in found.items() if chosen is not None}
+    return write_fields(value, _READ, _text)
 
 
 def _text(chosen: str | float) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import get_op
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import read_fields, read_text, read_whole
+from workbench.ui.view import read_fields, read_text, read_whole, write_fields
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,7 @@ def from_params(params: Params) -> tuple[Released, list[str]]:
 
 def to_params(value: Released) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out, and so is the digest where no source is chosen."""
-    found = {name: getattr(value, field) for name, (field, _) in _READ.items()}
-    if value.source is None:
-        del found["digest"]
-    return {name: [str(chosen)] for name, chosen in found.items() if chosen is not None}
+    return write_fields(value if value.source is not None else replace(value, digest=None), _READ)
 
 
 RELEASED = Carried("releases", from_params, to_params)

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.errors import UsageError
 from workbench.ui import state
 from workbench.ui.carried import Params
-from workbench.ui.view import brief, read_fields, read_text, read_whole
+from workbench.ui.view import brief, read_fields, read_text, read_whole, write_fields
 
 ROW, CAPTURE = SCOPES = ("row", "capture")
 
@@ -52,7 +52,7 @@ def from_params(params: Params) -> tuple[Wanted, list[str]]:
 
 def to_params(value: Wanted) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out."""
-    return {name: [str(chosen)] for name, chosen in vars(value).items() if chosen is not None}
+    return write_fields(value, _READ)
 
 
 REMEDIES = state.beside_row("remedies", from_params, to_params)

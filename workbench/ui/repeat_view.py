@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ui import state
 from workbench.ui.carried import Params
-from workbench.ui.view import read_fields, read_whole
+from workbench.ui.view import read_fields, read_whole, write_fields
 
 LEAST, CALLS, MOST = 2, 50, 1000
 
@@ -18,14 +18,17 @@ class Repeat:
     calls: int | None = None
 
 
+_READ = {"calls": lambda text: read_whole(text, LEAST, MOST)}
+
+
 def from_params(params: Params) -> tuple[Repeat, list[str]]:
     """Read it from query parameters; a message for each parameter that is not understood, which is left out."""
-    return read_fields(Repeat(), params, {"calls": lambda text: read_whole(text, LEAST, MOST)})
+    return read_fields(Repeat(), params, _READ)
 
 
 def to_params(value: Repeat) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out."""
-    return {} if value.calls is None else {"calls": [str(value.calls)]}
+    return write_fields(value, _READ)
 
 
 REPEAT = state.beside_row("repeat", from_params, to_params, also=("engine", "path", "variant"))

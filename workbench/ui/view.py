@@ -155,9 +155,10 @@ def from_params(params: Mapping[str, str]) -> tuple[View, list[str]]:
     return read_fields(View(), {name: [text] for name, text in params.items()}, _READ)
 
 
-def read_fields(
-    value: V, params: Params, readers: Mapping[str, Callable[[str], Any] | tuple[str, Callable[[str], Any]]]
-) -> tuple[V, list[str]]:
+Readers = Mapping[str, Callable[[str], Any] | tuple[str, Callable[[str], Any]]]
+
+
+def read_fields(value: V, params: Params, readers: Readers) -> tuple[V, list[str]]:
     """Fields of a frozen dataclass out of query parameters.
 
     Args:
@@ -171,13 +172,28 @@ def read_fields(
     for name, texts in params.items():
         if name not in readers:
             continue
-        reader = readers[name]
-        field, read = reader if isinstance(reader, tuple) else (name, reader)
+        field, read = _reader(name, readers)
         try:
             value = replace(value, **{field: read(texts[-1])})
         except UsageError as error:
             problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
     return value, problems + unknown_params(params, readers)
+
+
+def write_fields(value: object, readers: Readers, text: Callable[[Any], str] = str) -> dict[str, list[str]]:
+    """Fields of a value as query parameters, which ``read_fields`` reads again; what was not chosen is left out.
+
+    Args:
+        value: any with these fields, ``None`` where nothing was chosen. text: makes the text of a choice.
+    """
+    found = {name: getattr(value, _reader(name, readers)[0]) for name in readers}
+    return {name: [text(chosen)] for name, chosen in found.items() if chosen is not None}
+
+
+def _reader(name: str, readers: Readers) -> tuple[str, Callable[[str], Any]]:
+    """The field of a parameter, and what makes its text a value."""
+    reader = readers[name]
+    return reader if isinstance(reader, tuple) else (name, reader)
 
 
 def unknown_params(params: Iterable[str], known: Collection[str]) -> list[str]:

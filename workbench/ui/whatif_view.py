@@ -11,7 +11,7 @@ from workbench.analysis.whatif import KEY_BITS, MOST_CAPACITY, Alteration, Param
 from workbench.errors import UsageError
 from workbench.ui import state
 from workbench.ui.carried import Params
-from workbench.ui.view import brief, read_fields, read_whole
+from workbench.ui.view import brief, read_fields, read_whole, write_fields
 
 _LONGEST = 32  # characters of a number
 
@@ -87,8 +87,7 @@ def from_params(params: Params) -> tuple[Asked, list[str]]:
 
 def to_params(value: Asked) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out."""
-    found = {name: getattr(value, field) for name, (field, _) in _READ.items()}
-    return {name: [repr(one) if isinstance(one, float) else str(one)] for name, one in found.items() if one is not None}
+    return write_fields(value, _READ)
 
 
 ASKED = state.beside_row("what-if", from_params, to_params, also=("path", "variant"))
