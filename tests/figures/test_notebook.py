@@ -256,6 +256,10 @@ def test_pieces_of_results_tell_themselves(capture: wb.Capture) -> None:
     assert said(remedy) == f"{remedy.what}: {remedy.state}."
     assert wb.figure(part).data
     assert len(lines(part, "Remedies")) == min(20, len(part.remedies))
+    table = next(one for one in parts_of(part) if isinstance(one, Table))
+    kinds = dict(table.columns)
+    assert kinds.pop("remedy") == "text"  # the one that is broken into lines
+    assert set(kinds.values()) == {"word"}
     made = wb.inspect(capture[1], paths="vllm.filtered").results[0]
     assert said(made).startswith("vllm.filtered (stock) ")
     assert facts_of(made)["missing"] == f"{made.line.missing} of 512"

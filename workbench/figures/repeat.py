@@ -178,7 +178,6 @@ def missing_figure(missing: Sequence[int], of: int) -> go.Figure:
         text=f"mean {value(mean, 4)}",
         showarrow=False,
         font={"size": 12, "color": palette.MUTED},
-        bgcolor=palette.PAPER,
     )
     whole = {"dtick": 1} if len(numbers) <= 12 else {}
     title = "call" if each == 1 else f"call, the most of {each} at a time"
