@@ -107,7 +107,7 @@ def test_the_width_stands_for_the_bound_in_some_releases() -> None:
     told = [reason.text for reason in taken(INDEXER, "vllm==0.30.0", "h200", **call).reasons]
     assert "max_seq_len is the width, 163840" in told
     vast = {"rows": 1, "width": None, "stride": 2**31 - 256, "max_seq_len": 20000}
-    nowhere = taken(INDEXER, "vllm==0.30.0", "h200", **call | vast)
+    nowhere = taken(INDEXER, "vllm==0.30.0", "h200", setup=Setup(backend="persistent"), **call | vast)
     assert nowhere.unknown == ("width",)
     assert nowhere.reasons[-1].text.startswith("max_seq_len is the width, which is unknown, and 32769 or more decides")
     assert nowhere.reasons[-1].edges == (("width", 32768),)

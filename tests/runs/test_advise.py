@@ -197,7 +197,7 @@ def test_time_is_told_where_it_was_measured_and_never_else() -> None:
     torch_backend = next(one for one in part.remedies if "backend torch" in one.what)
     assert torch_backend.cost is not None
     assert torch_backend.cost.shapes == ((64, 131072),)
-    assert cost_text(torch_backend.cost) == "×3.46"
+    assert cost_text(torch_backend.cost) == "×3.43"
     assert "64 of 131072 scores" in cost_sentence(torch_backend.cost)
     assert all(one.cost is None for one in part.remedies if one.kind in ("release", "repair", "call", "input"))
 
