@@ -5,9 +5,8 @@ import streamlit as st
 from workbench.ui.served import is_session, routes
 
 if is_session():
-    from workbench.ui.pages import SIDEBAR, navigation
+    from workbench.ui.pages import show_pages
 
-    st.set_page_config(page_title="Top-k workbench", page_icon="🔍", layout="wide", initial_sidebar_state=SIDEBAR)
-    st.navigation(navigation(), position="top").run()
+    show_pages()
 else:  # the server looks for what it is to serve
     app = st.App(__file__, routes=routes())

@@ -17,6 +17,7 @@ else:
 
 Params = Mapping[str, Sequence[str]]
 _PAGE = "workbench-page"  # the page that the session showed last
+_WRITTEN = "workbench-written"  # what is called when a page's URL was written
 
 
 @dataclass(frozen=True)
@@ -163,16 +164,35 @@ class Carried(Generic[V]):
         """Let the URL say what is shown."""
         if st.session_state.get(self._held):
             return
-        params = self._to_params(self.current())
-        if self._beside is not None:
-            shared = self._beside.shared
-            carried = shared._to_params(shared.current())
-            params = {name: carried[name] for name in self._beside.names if name in carried} | params
+        for part in self._parts:
+            part.current()
+        params = self.params()
         if _params() != params:
             st.query_params.from_dict(params)
         st.session_state[self._url] = params
         for part in self._parts:
             st.session_state[part._changed] = False
+        st.session_state.get(_WRITTEN, _nothing)()
+
+    def params(self) -> Params:
+        """What the page's URL says when it shows what the session has now; nothing of values that it has not yet."""
+        found = dict(self._held_params())
+        if self._beside is not None:
+            carried = self._beside.shared._held_params()
+            found = {name: carried[name] for name in self._beside.names if name in carried} | found
+        return found
+
+    def _held_params(self) -> dict[str, list[str]]:
+        return self._to_params(st.session_state[self._value]) if self._value in st.session_state else {}
+
+
+def on_written(told: Callable[[], None]) -> None:
+    """Have this called whenever a page of the session has let its URL say what it shows."""
+    st.session_state[_WRITTEN] = told
+
+
+def _nothing() -> None:
+    pass
 
 
 def leave_page() -> None:

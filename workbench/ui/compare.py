@@ -26,7 +26,7 @@ _SLICE = 1.0  # seconds of calls between two looks at the page
 
 def page() -> st.Page:
     """The page, for navigation and for links to it."""
-    return st.Page(compare_page, title="Compare", icon=":material/compare_arrows:", url_path="compare")
+    return st.Page(compare_page, title="Compare", url_path="compare")
 
 
 def compare_page() -> None:

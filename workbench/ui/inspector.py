@@ -21,7 +21,7 @@ _MARKS = {True: "✓", False: "✗", None: "?"}
 
 def page(show: Callable[[], None] | None = None) -> st.Page:
     """The inspector as a page, for navigation and for links to a row. ``show``: what it runs."""
-    return st.Page(show or inspect_page, title="Inspect", icon=":material/search:", url_path="inspect", default=True)
+    return st.Page(show or inspect_page, title="Inspect", url_path="inspect", default=True)
 
 
 def inspect_page() -> None:

@@ -25,7 +25,7 @@ AUDIT, SCAN = "audit", "scan"
 
 def page() -> st.Page:
     """The overview as a page."""
-    return st.Page(overview_page, title="Overview", icon=":material/dashboard:", url_path="overview")
+    return st.Page(overview_page, title="Overview", url_path="overview")
 
 
 def opens_first() -> bool:

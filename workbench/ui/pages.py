@@ -1,15 +1,26 @@
-"""The pages of the app and what they share."""
+"""The pages of the app, in the groups that its bar shows: of a folder, of one row, and what holds for all rows."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from workbench.ui import compare, inspector, overview, remedies, repeat, whatif
+from workbench.ui.compare_view import COMPARE
 from workbench.ui.divergence import divergence_page
+from workbench.ui.divergence_view import COMPARED
 from workbench.ui.environment import environment_page
+from workbench.ui.navigation import Bar, Stop
+from workbench.ui.overview_view import OVERVIEW
 from workbench.ui.paths import paths_page
+from workbench.ui.paths_view import SHOWN
 from workbench.ui.releases import releases_page
+from workbench.ui.releases_view import RELEASED
+from workbench.ui.remedies_view import REMEDIES
+from workbench.ui.repeat_view import REPEAT
+from workbench.ui.state import VIEW
+from workbench.ui.whatif_view import ASKED
 
+NAME = "Top-k workbench"
 SIDEBAR = 429  # pixels, so that the row list shows its columns
 
 
@@ -20,17 +31,36 @@ def _inspect() -> None:
     inspector.inspect_page()
 
 
-def navigation() -> list[st.Page]:
-    """All pages; the first is the one that the app opens on."""
+def _groups() -> list[list[Stop]]:
     return [
-        inspector.page(_inspect),
-        overview.page(),
-        compare.page(),
-        whatif.page(),
-        remedies.page(),
-        st.Page(divergence_page, title="Divergence", icon=":material/call_split:", url_path="divergence"),
-        repeat.page(),
-        st.Page(releases_page, title="Releases", icon=":material/history:", url_path="releases"),
-        st.Page(paths_page, title="Paths", icon=":material/route:", url_path="paths"),
-        st.Page(environment_page, title="Environment", icon=":material/memory:", url_path="environment"),
+        [
+            Stop(overview.page(), OVERVIEW),
+            Stop(st.Page(divergence_page, title="Divergence", url_path="divergence"), COMPARED),
+        ],
+        [
+            Stop(inspector.page(_inspect), VIEW),
+            Stop(compare.page(), COMPARE),
+            Stop(whatif.page(), ASKED),
+            Stop(remedies.page(), REMEDIES),
+            Stop(repeat.page(), REPEAT),
+        ],
+        [
+            Stop(st.Page(releases_page, title="Releases", url_path="releases"), RELEASED),
+            Stop(st.Page(paths_page, title="Paths", url_path="paths"), SHOWN),
+            Stop(st.Page(environment_page, title="Environment", url_path="environment")),
+        ],
     ]
+
+
+def navigation() -> list[st.Page]:
+    """All pages, as the bar names them."""
+    return [stop.page for stops in _groups() for stop in stops]
+
+
+def show_pages() -> None:
+    """The bar, and the page that was turned to."""
+    groups = _groups()
+    page = st.navigation([stop.page for stops in groups for stop in stops], position="hidden")
+    st.set_page_config(f"{page.title} · {NAME}", "🔍", layout="wide", initial_sidebar_state=SIDEBAR)
+    Bar(groups)
+    page.run()

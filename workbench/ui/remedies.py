@@ -22,7 +22,7 @@ _SCOPES = {ROW: "This row", CAPTURE: "All rows of the capture"}
 
 def page() -> st.Page:
     """The page, for navigation and for links to it."""
-    return st.Page(remedies_page, title="Remedies", icon=":material/healing:", url_path="remedies")
+    return st.Page(remedies_page, title="Remedies", url_path="remedies")
 
 
 def remedies_page() -> None:

@@ -27,7 +27,7 @@ SECONDS, POLL_S = 0.4, 0.1  # of calls before what they amount to is drawn, and 
 
 def page() -> st.Page:
     """Repeated calls as a page."""
-    return st.Page(repeat_page, title="Repeat", icon=":material/repeat:", url_path="repeat")
+    return st.Page(repeat_page, title="Repeat", url_path="repeat")
 
 
 def repeat_page() -> None:

@@ -1,8 +1,12 @@
-"""How the app is served: as Streamlit serves any, but for one line in what the address of a page answers.
+"""How the app is served: as Streamlit serves any, but for lines at the head of what the address of a page answers.
 
 Streamlit's script in the browser does not know whether ``/overview`` is a page, or the folder that the whole app is
-served below. It tries the latter first, and each cold start of a page then shows two requests that were not found. The
-line says where the app is.
+served below. It tries the latter first, and each cold start of a page then shows two requests that were not found.
+``WHERE`` says where the app is.
+
+Each time that a page says in its URL what it shows, Streamlit adds a step to those that lead back. A page that was only
+turned to, and fills in what it shows by itself, so has two, the first of which leads nowhere. With ``STEPS`` a step is
+added where another page is turned to, and where the viewer did something on this one.
 """
 
 from __future__ import annotations
@@ -23,6 +27,20 @@ WHERE = (
     "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "
     'location.pathname.replace(/[/]+[^/]+[/]*$/, "/")}</script>'
 )
+STEPS = """<script>(() => {
+  let touched = false;
+  const push = history.pushState;
+  for (const kind of ["pointerdown", "click", "keydown"]) {
+    addEventListener(kind, () => { touched = true; }, true);
+  }
+  addEventListener("popstate", () => { touched = false; });
+  history.pushState = function (state, title, url) {
+    const same = new URL(url ?? "", location.href).pathname === location.pathname;
+    const step = touched || !same ? push : history.replaceState;
+    touched = false;
+    return step.call(this, state, title, url);
+  };
+})()</script>"""
 
 
 def is_session() -> bool:
@@ -31,7 +49,7 @@ def is_session() -> bool:
 
 
 def routes() -> list[BaseRoute]:
-    """What the addresses of pages answer: words, which no file of Streamlit's has as its name."""
+    """What the addresses of pages answer: the app's own, and words, which no file of Streamlit's has as its name."""
     from starlette.convertors import StringConvertor, register_url_convertor
     from starlette.routing import Route
 
@@ -39,13 +57,21 @@ def routes() -> list[BaseRoute]:
         regex = "[a-z]+(?:-[a-z]+)*"
 
     register_url_convertor("word", Word())
-    return [Route("/{page:word}", _page, methods=["GET"])]
+    return [Route("/", _first, methods=["GET"]), Route("/{page:word}", _page, methods=["GET"])]
+
+
+def _first(request: Request) -> Response:
+    return _answer(STEPS)
 
 
 def _page(request: Request) -> Response:
+    return _answer(WHERE + STEPS)
+
+
+def _answer(lines: str) -> Response:
     from starlette.responses import HTMLResponse
 
-    return HTMLResponse(said(index().read_text(encoding="utf-8")), headers={"Cache-Control": "no-cache"})
+    return HTMLResponse(said(index().read_text(encoding="utf-8"), lines), headers={"Cache-Control": "no-cache"})
 
 
 def index() -> Path:
@@ -53,6 +79,6 @@ def index() -> Path:
     return Path(st.__file__).parent / "static" / "index.html"
 
 
-def said(text: str) -> str:
-    """That page with the line in it; as it is where it is another than the one that this was written for."""
-    return text.replace(HEAD, HEAD + WHERE, 1)
+def said(text: str, lines: str) -> str:
+    """That page with lines at its head; as it is where it is another than the one that this was written for."""
+    return text.replace(HEAD, HEAD + lines, 1)

@@ -37,7 +37,7 @@ _HELP: dict[Parameter, str] = {
 
 def page() -> st.Page:
     """The page, for navigation and for links to it."""
-    return st.Page(whatif_page, title="What-if", icon=":material/tune:", url_path="what-if")
+    return st.Page(whatif_page, title="What-if", url_path="what-if")
 
 
 def whatif_page() -> None:

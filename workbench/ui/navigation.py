@@ -1,0 +1,70 @@
+"""The bar that leads from page to page: its links say what a page will show, as its own URL does once it is open.
+
+Streamlit's own navigation turns to a page without parameters, so that its links, opened in another tab or kept, lose
+the row. Its place in the window, above all that scrolls, is taken by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from workbench.ui.carried import Carried, Params, on_written
+
+_BAR, _GROUP = "pages", "pages-group"
+# Streamlit's header is 3.75rem high and starts as far above what a page writes as its own padding adds.
+_STYLE = f"""<style>
+.st-key-{_BAR} {{
+  position: sticky; top: 0; z-index: 999991; height: 3.75rem; margin-top: -4.5rem; margin-bottom: -0.5rem;
+  margin-left: -0.5rem; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; pointer-events: none;
+}}
+.st-key-{_BAR} a, .st-key-{_BAR} [data-testid="stPageLink"] {{ pointer-events: auto; white-space: nowrap; }}
+[class*="st-key-{_GROUP}"] {{ flex-wrap: nowrap; flex: none; }}
+[class*="st-key-{_GROUP}"]:not(:last-child) {{
+  border-right: 1px solid color-mix(in srgb, currentColor 22%, transparent); padding-right: 0.5rem; margin-right: 0.5rem;
+}}
+</style>"""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A page on the bar. ``carried``: what its URL says; ``None`` where it says nothing."""
+
+    page: st.Page
+    carried: Carried[Any] | None = None
+
+    @property
+    def params(self) -> Params:
+        """What its URL says when it is turned to now."""
+        return {} if self.carried is None else self.carried.params()
+
+
+class Bar:
+    """The bar, drawn. Where a page changes what the URL of another would say, its link follows at once."""
+
+    def __init__(self, groups: Sequence[Sequence[Stop]]) -> None:
+        self._drawn: list[tuple[Stop, st.delta_generator.DeltaGenerator, Params]] = []
+        st.html(_STYLE)
+        with st.container(horizontal=True, gap=None, key=_BAR, vertical_alignment="center"):
+            for number, stops in enumerate(groups):
+                with st.container(horizontal=True, gap=None, width="content", key=f"{_GROUP}-{number}"):
+                    slots = [st.empty() for _ in stops]
+                self._drawn += [(stop, slot, self._draw(stop, slot)) for stop, slot in zip(stops, slots, strict=True)]
+        on_written(self.follow)
+
+    @staticmethod
+    def _draw(stop: Stop, slot: st.delta_generator.DeltaGenerator) -> Params:
+        params = stop.params
+        pairs = [(name, text) for name, texts in params.items() for text in texts]
+        slot.page_link(stop.page, label=stop.page.title, width="content", query_params=pairs)
+        return params
+
+    def follow(self) -> None:
+        """Draw again the links whose pages would say something else now."""
+        self._drawn = [
+            (stop, slot, params if stop.params == params else self._draw(stop, slot))
+            for stop, slot, params in self._drawn
+        ]
