@@ -163,13 +163,3 @@ def test_a_k_that_is_none_is_a_message(page: Page, served: str, text: str) -> No
     settle(page)
     expect(page.locator('[data-testid="stAlert"]').first).to_contain_text("k:")
     expect(page.locator('[data-testid="stException"]')).to_have_count(0)
-
-
-def test_paths_are_listed_on_their_page(page: Page, served: str) -> None:
-    open_app(page, f"{served}/?{BAD}")
-    page.get_by_role("link", name="Paths").click()
-    settle(page)
-    expect(page.get_by_text("How a path selects")).to_be_visible()
-    page.get_by_role("link", name="Inspect").click()
-    settle(page)
-    assert params(page)["row"] == "1"

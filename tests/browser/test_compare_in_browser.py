@@ -41,7 +41,7 @@ def test_a_clicked_mark_shows_its_cell_and_leads_to_the_row(page: Page, served: 
     expect(page).to_have_url(re.compile(r"/\?.*[?&]path=vllm\.histogram_256"), timeout=SLOW_MS)
     expect(page.get_by_text("dumps/bad-row.safetensors · row 1")).to_be_visible(timeout=SLOW_MS)
     settle(page)
-    page.get_by_role("link", name="Compare").click()  # by the navigation, whose link says nothing of a row
+    page.get_by_role("link", name="Compare").click()  # by the bar at the top
     expect(page.get_by_text(f"vllm.histogram_256 ({chosen}): clean")).to_be_visible(timeout=SLOW_MS)
     settle(page)
     assert params(page)["row"] == "1"

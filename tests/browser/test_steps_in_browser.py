@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlparse
 
 from playwright.sync_api import Page, expect
 
@@ -25,14 +26,68 @@ def test_back_turns_to_the_last_row_and_forward_to_the_next(page: Page, served: 
         assert params(page)["row"] == str(row)
 
 
-def test_back_from_the_paths_shows_the_row_again(page: Page, served: str) -> None:
-    open_app(page, f"{served}/?{BAD}&row=2")
-    page.get_by_role("link", name="Paths").click()
+def turn(page: Page, name: str) -> None:
+    """Turn to another page by the bar at the top."""
+    page.get_by_test_id("stMain").get_by_role("link", name=name, exact=True).first.click()
     settle(page)
-    page.go_back()
+
+
+def test_every_step_back_is_the_page_before_as_it_was(page: Page, served: str) -> None:
+    open_app(page, f"{served}/paths")  # no page of a row was shown yet
+    entries = page.evaluate("history.length")
+    turn(page, "Inspect")
+    click_row(page, 2, row=2)
+    page.get_by_text("Capacity", exact=True).first.click()  # a view, by a fragment
+    expect(page).to_have_url(re.compile("view=capacity"), timeout=SLOW_MS)
     settle(page)
-    expect(page.get_by_text("· row 2")).to_be_visible(timeout=SLOW_MS)
-    assert params(page)["row"] == "2"
+    met = [page.url]
+    here = page.get_by_role("link", name="Inspect", exact=True)
+    expect(here).to_have_attribute("href", re.compile("view=capacity"))  # the bar follows
+    turn(page, "Compare")
+    met.append(page.url)
+    turn(page, "What-if")
+    page.get_by_role("button", name=re.compile("Least safe buffer")).click()
+    expect(page).to_have_url(re.compile("capacity="), timeout=SLOW_MS)
+    settle(page)
+    met.append(page.url)
+    turn(page, "Paths")
+    expect(page.get_by_text("How a path selects")).to_be_visible()
+    met.append(page.url)
+    assert page.evaluate("history.length") == entries + 7  # each page, and the row, the view and the buffer chosen
+    for step, at in (("back", 2), ("back", None), ("back", 1), ("back", 0), ("forward", 1)):
+        page.go_back() if step == "back" else page.go_forward()
+        settle(page)
+        if at is None:  # What-if before the buffer was chosen
+            assert "what-if?" in page.url
+            assert "capacity=" not in page.url
+        else:
+            assert page.url == met[at]
+        expect(page.get_by_text("· row 2")).to_be_visible(timeout=SLOW_MS)
+    page.goto("about:blank")
+    open_app(page, met[2])  # as a link
+    assert page.url == met[2]
+    turn(page, "Inspect")
+    assert page.url == re.sub("&view=capacity", "", met[0])
+
+
+def test_all_pages_are_named_in_one_line_and_open_in_another_tab(page: Page, served: str) -> None:
+    open_app(page, f"{served}/repeat?{BAD}&row=2")
+    links = page.get_by_test_id("stMain").get_by_test_id("stPageLink").get_by_role("link")
+    boxes = [box for number in range(10) if (box := links.nth(number).bounding_box())]
+    menu = page.get_by_test_id("stMainMenu").bounding_box()
+    assert menu is not None
+    assert len(boxes) == 10
+    assert len({box["y"] for box in boxes}) == 1
+    assert all(box["width"] > 30 and box["x"] + box["width"] < menu["x"] for box in boxes)
+    page.get_by_test_id("stMain").evaluate("e => e.scrollTo(0, 600)")
+    expect(links.nth(9)).to_be_in_viewport()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Inspect", exact=True).click(modifiers=["Control"])
+    other = opened.value
+    settle(other)
+    expect(other.get_by_text("· row 2")).to_be_visible(timeout=SLOW_MS)
+    assert urlparse(other.url).path == "/"
+    assert params(other) == params(page)
 
 
 def test_a_wide_capture_shows_its_first_row_while_the_list_is_filled(page: Page, served: str) -> None:

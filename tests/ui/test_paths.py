@@ -65,7 +65,7 @@ def test_a_path_is_shown_with_its_picture_and_its_numbers(page: Open) -> None:
     assert [name.replace("\\", "") for name in variants.index] == [
         one.name for one in get_path("vllm.histogram_256").variants
     ]
-    assert params(test) == {}, "a page that was turned to adds no step to those that lead back"
+    assert params(test) == {"path": "vllm.histogram_256", "variant": "stock", "score": "1"}, "also as a link"
 
 
 def test_a_link_restores_the_path_the_score_and_what_is_beside(page: Open) -> None:
@@ -116,7 +116,7 @@ def test_bad_links_are_answered_in_a_line(page: Open) -> None:
     assert "The link's score is left out: NaN has no place on the number line" in said
     assert "vllm.trivial has no bins" in said
     assert "a parameter that the workbench does not know: 'zzz'" in said
-    assert params(test) == {}
+    assert params(test) == {"path": "vllm.histogram_256", "variant": "stock", "score": "1"}
     test = page(path="vllm.radix", variant="cutoff_first")
     assert "The link's variant cutoff_first is none of vllm.radix; stock is shown." in texts(test)
 

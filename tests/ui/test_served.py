@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from workbench.ui.served import HEAD, WHERE, index, is_session, routes, said
+from workbench.ui.served import ADDRESS, HEAD, WHERE, index, is_session, routes, said
 
 
 def test_the_page_says_where_the_app_is() -> None:
     text = index().read_text(encoding="utf-8")
     assert text.count(HEAD) == 1  # else it is another page than the one that this was written for
-    assert said(text) == text.replace(HEAD, HEAD + WHERE)
-    assert said("<html></html>") == "<html></html>"
+    assert said(text, WHERE) == text.replace(HEAD, HEAD + WHERE)
+    assert said("<html></html>", WHERE) == "<html></html>"
 
 
 def answer(path: str) -> tuple[int, bytes]:
@@ -49,9 +49,11 @@ def test_every_page_has_an_address_and_files_have_others() -> None:
     assert not test.exception
     names = test.session_state["names"]
     assert len(names) > 4
-    for name in filter(None, names):
-        assert answer(f"/{name}") == (200, said(index().read_text(encoding="utf-8")).encode())
-    for path in ("/", "/favicon.png", "/index.html", "/_stcore/health", "/overview/_stcore/health", "/static/js/a.js"):
+    text = index().read_text(encoding="utf-8")
+    for name in names:
+        lines = WHERE + ADDRESS if name else ADDRESS  # the first page's address is where the app is
+        assert answer(f"/{name}") == (200, said(text, lines).encode())
+    for path in ("/favicon.png", "/index.html", "/_stcore/health", "/overview/_stcore/health", "/static/js/a.js"):
         assert answer(path)[0] == 404  # Streamlit's own routes answer, which come after these
 
 

@@ -15,16 +15,20 @@ import streamlit as st
 from workbench.ui.carried import Carried, Params, on_written
 
 _BAR, _GROUP = "pages", "pages-group"
-# Streamlit's header is 3.75rem high and starts as far above what a page writes as its own padding adds.
+# Streamlit's header is 3.75rem high, and what a page writes starts 0.75rem (as the theme has it) below.
 _STYLE = f"""<style>
-.st-key-{_BAR} {{
-  position: sticky; top: 0; z-index: 999991; height: 3.75rem; margin-top: -4.5rem; margin-bottom: -0.5rem;
-  margin-left: -0.5rem; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: none; pointer-events: none;
+.stMain :has(> .st-key-{_BAR}) {{
+  position: sticky; top: 0; z-index: 999991; flex: none; height: 3.75rem; margin: -4.5rem 1.5rem -0.75rem -0.5rem;
+  pointer-events: none;
 }}
-.st-key-{_BAR} a, .st-key-{_BAR} [data-testid="stPageLink"] {{ pointer-events: auto; white-space: nowrap; }}
-[class*="st-key-{_GROUP}"] {{ flex-wrap: nowrap; flex: none; }}
-[class*="st-key-{_GROUP}"]:not(:last-child) {{
-  border-right: 1px solid color-mix(in srgb, currentColor 22%, transparent); padding-right: 0.5rem; margin-right: 0.5rem;
+.stMain .st-key-{_BAR} {{ height: 100%; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: thin; }}
+@media (max-width: 70rem) {{  /* where the button that opens the sidebar has no place beside */
+  .stApp:has([data-testid="stExpandSidebarButton"]) .stMain :has(> .st-key-{_BAR}) {{ margin-left: 2rem; }}
+}}
+.stMain .st-key-{_BAR} a {{ pointer-events: auto; white-space: nowrap; }}
+.stMain [class*="st-key-{_GROUP}"] {{ flex-wrap: nowrap; }}
+.stMain .st-key-{_BAR} > :not(:last-child) {{
+  border-right: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding-right: 0.5rem; margin-right: 0.5rem;
 }}
 </style>"""
 

@@ -17,7 +17,7 @@ from workbench.paths.spec import Path, Variant
 from workbench.paths.steps import Key, key_of, loss_sentence, note_of, steps_of
 from workbench.ui import state
 from workbench.ui.common import PLOT, callout, error_box, picture
-from workbench.ui.paths_view import FIRST, NAMES, SCORE, SHOWN, STOCK, Shown, read_score, score_text
+from workbench.ui.paths_view import FIRST, NAMES, SCORE, SHOWN, STOCK, read_score, score_text
 from workbench.ui.view import brief
 
 _SCORES = ("0.001", "1", "100", "10000", "65504", "65520")
@@ -39,8 +39,7 @@ def paths_page() -> None:
         score = _pick_score()
     with columns[3]:
         beside = _pick_beside(path)
-    if SHOWN.current() != Shown():  # a page that was only turned to adds no step to those that lead back
-        SHOWN.settle(path=path.name, variant=variant.name, score=score)
+    SHOWN.settle(path=path.name, variant=variant.name, score=score)
     if (problem := st.session_state.pop(_PROBLEM, None)) is not None:
         error_box(problem)
     _picture(path, variant)

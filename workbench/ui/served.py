@@ -2,11 +2,7 @@
 
 Streamlit's script in the browser does not know whether ``/overview`` is a page, or the folder that the whole app is
 served below. It tries the latter first, and each cold start of a page then shows two requests that were not found.
-``WHERE`` says where the app is.
-
-Each time that a page says in its URL what it shows, Streamlit adds a step to those that lead back. A page that was only
-turned to, and fills in what it shows by itself, so has two, the first of which leads nowhere. With ``STEPS`` a step is
-added where another page is turned to, and where the viewer did something on this one.
+``WHERE`` says where the app is. ``address.js`` says why it stands there.
 """
 
 from __future__ import annotations
@@ -27,20 +23,7 @@ WHERE = (
     "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "
     'location.pathname.replace(/[/]+[^/]+[/]*$/, "/")}</script>'
 )
-STEPS = """<script>(() => {
-  let touched = false;
-  const push = history.pushState;
-  for (const kind of ["pointerdown", "click", "keydown"]) {
-    addEventListener(kind, () => { touched = true; }, true);
-  }
-  addEventListener("popstate", () => { touched = false; });
-  history.pushState = function (state, title, url) {
-    const same = new URL(url ?? "", location.href).pathname === location.pathname;
-    const step = touched || !same ? push : history.replaceState;
-    touched = false;
-    return step.call(this, state, title, url);
-  };
-})()</script>"""
+ADDRESS = f"<script>{Path(__file__).with_name('address.js').read_text(encoding='utf-8')}</script>"
 
 
 def is_session() -> bool:
@@ -61,11 +44,11 @@ def routes() -> list[BaseRoute]:
 
 
 def _first(request: Request) -> Response:
-    return _answer(STEPS)
+    return _answer(ADDRESS)
 
 
 def _page(request: Request) -> Response:
-    return _answer(WHERE + STEPS)
+    return _answer(WHERE + ADDRESS)
 
 
 def _answer(lines: str) -> Response:
