@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -80,12 +81,14 @@ def test_upload_names_are_made_harmless(name: str, kept: str) -> None:
     assert Uploads().add(name, b"x").key == f"upload/{kept}"
 
 
-def test_uploads_go_with_their_session() -> None:
+def test_uploads_go_with_their_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     uploads = Uploads()
+    assert not list(tmp_path.iterdir())  # most sessions upload nothing
     path = uploads.add("a.safetensors", b"x").path
     assert path.read_bytes() == b"x"
     del uploads
-    assert not path.exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_messages_name_files_as_links_do(tmp_path: Path) -> None:

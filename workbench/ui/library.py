@@ -229,7 +229,7 @@ class Uploads:
     """Uploaded files of one session, kept in a temporary folder that goes with it."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="topk-workbench-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.entries: dict[str, Entry] = {}
 
     def add(self, name: str, content: bytes | memoryview) -> Entry:
@@ -239,10 +239,12 @@ class Uploads:
             CaptureError: it cannot be written.
         """
         safe = _file_name(name)
-        folder = Path(self._folder.name) / hashlib.sha256(content).hexdigest()[:16]
-        path = folder / safe
         try:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="topk-workbench-")
+            folder = Path(self._folder.name) / hashlib.sha256(content).hexdigest()[:16]
             folder.mkdir(exist_ok=True)
+            path = folder / safe
             path.write_bytes(content)
         except OSError as error:
             raise CaptureError(f"the upload cannot be kept: {error.strerror}", file=safe) from None

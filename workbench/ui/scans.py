@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
+from weakref import WeakSet
 
 import streamlit as st
 
@@ -24,6 +26,7 @@ AT_ONCE = 1 << 30  # bytes of scores that are scanned without being asked for
 _KEPT = 8
 _NEWS_S = 3.0  # seconds between two looks at whether files changed
 _FEW = 4
+_LAST_S = 20.0  # seconds that the end of the process waits for scans to stop
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Running:
             self.looked = time.time()
             self._news = (0.0, (0, 0, 0))
             self.thread = Thread(target=self.scan.run, kwargs={"allowed": allowed}, name="scan", daemon=True)
+            _begun.add(self)
             self.thread.start()
 
     def news(self) -> tuple[int, int, int]:
@@ -97,6 +101,19 @@ class Running:
             if time.monotonic() - self._news[0] > _NEWS_S:
                 self._news = time.monotonic(), self.scan.news()
             return self._news[1]
+
+
+_begun: WeakSet[Running] = WeakSet()
+
+
+@atexit.register
+def _end() -> None:
+    """Stop all scans: a thread that is at work within torch when the interpreter goes takes the process down."""
+    end = time.monotonic() + _LAST_S
+    while (at_work := [one for one in _begun if one.busy]) and time.monotonic() < end:
+        for one in at_work:
+            one.scan.stop()
+        time.sleep(0.02)
 
 
 @st.cache_resource(max_entries=_KEPT, show_spinner=False)
