@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+import streamlit as st
 import torch
 from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
@@ -44,6 +49,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the download buttons of the last run would give, by file name: what makes them when pressed."""
+    offered: dict[str, Any] = {}
+
+    def button(label: str, data: Any, file_name: str, **kwargs: Any) -> None:
+        offered[file_name] = data
+
+    monkeypatch.setattr(st, "download_button", button)
+    return offered
+
+
+@pytest.fixture
 def app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
     """Open the app, with query parameters and arguments as given (by default the folder)."""
 
@@ -55,6 +72,17 @@ def app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]
         return test.run()
 
     return open_app
+
+
+def taken(files: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The lines of a Parquet file that is offered."""
+    lines: list[dict[str, Any]] = pq.read_table(io.BytesIO(files[f"{name}.parquet"]())).to_pylist()
+    return lines
+
+
+def saved_names(test: AppTest) -> list[str]:
+    """What pictures of a page are called when they are saved."""
+    return [json.loads(chart.proto.config)["toImageButtonOptions"]["filename"] for chart in test.get("plotly_chart")]
 
 
 def texts(test: AppTest) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote_plus
 
 import pytest
@@ -14,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 import workbench as wb
 from tests.fakes import Releases, clean, loses
-from tests.ui.conftest import K, texts
+from tests.ui.conftest import K, saved_names, taken, texts
 from tests.ui.test_app import BAD, param
 from workbench.runs.case import Case
 from workbench.runs.compare import by_variants, cells_to_run
@@ -307,3 +308,12 @@ def test_the_value_survives_the_url() -> None:
     value = Compare("releases", "vllm", True, "vllm.persistent_topk", "vllm==0.26.0")
     assert from_params(to_params(value)) == (value, [])
     assert to_params(Compare()) == {}
+
+
+def test_the_cells_and_the_picture_are_taken_away(page: Open, files: dict[str, Any], folder: Path) -> None:
+    test = page(capture="dumps/bad-row.safetensors", row="1", axis="variants")
+    assert not test.exception
+    held = {(line["path"], line["variant"]): line for line in taken(files, "bad-row-row1-by-variants")}
+    census = {one.path: one for one in wb.inspect(wb.open(folder / "bad-row.safetensors")[1]).census}
+    assert held["vllm.histogram_256", "stock"]["p_clean"] == census["vllm.histogram_256"].p_clean
+    assert saved_names(test) == ["bad-row-row1-by-variants"]

@@ -25,18 +25,6 @@ BAD = {"capture": "dumps/bad-row.safetensors", "row": "1"}
 
 
 @pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the download buttons of the last run would give, by file name: what makes them when pressed."""
-    offered: dict[str, Any] = {}
-
-    def button(label: str, data: Any, file_name: str, **kwargs: Any) -> None:
-        offered[file_name] = data
-
-    monkeypatch.setattr(st, "download_button", button)
-    return offered
-
-
-@pytest.fixture
 def configs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """How the pictures of a run are set up."""
     given: list[dict[str, Any]] = []

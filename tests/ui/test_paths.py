@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.ui.conftest import texts
+from tests.ui.conftest import saved_names, taken, texts
 from workbench.paths.catalog import PATHS, get_path
 from workbench.ui.paths_view import Shown, from_params, read_score, to_params
 
@@ -140,3 +140,13 @@ def test_the_value_survives_the_url() -> None:
     value = Shown("vllm.filtered", "stock", read_score("0.333333333333"), "sglang.v1")
     assert from_params(to_params(value)) == (value, [])
     assert to_params(Shown()) == {}
+
+
+def test_pictures_and_tables_are_taken_away(page: Open, files: dict[str, Any]) -> None:
+    test = page(path="vllm.filtered", score="2")
+    name = "vllm.filtered-stock"
+    assert [line["path"] for line in taken(files, f"{name}-All-paths")] == [path.name for path in PATHS]
+    variants = {line["variant"] for line in taken(files, f"{name}-Variants")}
+    assert variants == {one.name for one in get_path("vllm.filtered").variants}
+    pictures = [f"{name}-steps", f"{name}-at-2-bins", f"{name}-at-2-resolution", "vllm.filtered-releases"]
+    assert saved_names(test) == pictures

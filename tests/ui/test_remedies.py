@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
-from tests.ui.conftest import texts
+from tests.ui.conftest import saved_names, taken, texts
 from workbench.runs.advise_words import advice_sentence
 from workbench.ui import remedies_made
 from workbench.ui.remedies_view import Wanted, from_params, to_params
@@ -132,3 +133,15 @@ def test_a_link_is_read_as_it_is_written() -> None:
     value = Wanted("capture", 3, "backend: --sparse-indexer-topk-backend per_row")
     assert from_params(to_params(value)) == (value, [])
     assert to_params(Wanted()) == {}
+
+
+def test_the_remedies_and_their_picture_are_taken_away(
+    page: Callable[..., AppTest], files: dict[str, Any], folder: Path
+) -> None:
+    test = page(row="1")
+    name = "bad-row-row1-vllm.persistent_topk-remedies"
+    with wb.open(folder / "bad-row.safetensors") as capture:
+        records = wb.advise(capture[1]).to_pandas()
+    assert [line["what"] for line in taken(files, name)] == records["what"].tolist()
+    assert [line["safe"] for line in taken(files, name)] == records["safe"].tolist()
+    assert saved_names(test) == [name]

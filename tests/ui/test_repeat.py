@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 import workbench as wb
 from tests.diverging import lossy, make_row, other_order, other_tie
 from tests.fakes import Releases, loses
-from tests.ui.conftest import K, texts
+from tests.ui.conftest import K, saved_names, taken, texts
 from tests.ui.test_app import param, pick
 from workbench.capture import write_capture
 from workbench.runs.repeat import repeat
@@ -204,3 +205,14 @@ def test_a_row_that_no_call_moves_is_calm(page: Open) -> None:
     said = texts(test)
     assert "No call lost a winner." in said
     assert len(figures(test)) == 1  # nothing comes and goes, and nothing is missing
+
+
+def test_calls_and_unstable_indices_are_taken_away(page: Open, files: dict[str, Any], folder: Path) -> None:
+    test = finished(page(path="vllm.histogram_256", calls="3"))
+    name = "bad-row-row1-vllm.histogram_256-stock-3-calls"
+    (line,) = repeat(wb.open(folder / "bad-row.safetensors")[1], 3, paths="vllm.histogram_256", engine="model").lines
+    assert line.repeatability is not None
+    held = taken(files, f"{name}-Indices-that-come-and-go")
+    assert [one["index"] for one in held] == [one.index for one in line.repeatability.members]
+    assert [one["missing"] for one in taken(files, f"{name}-Calls")] == list(line.missing)
+    assert saved_names(test) == [f"{name}-held", f"{name}-frequency", f"{name}-missing"]

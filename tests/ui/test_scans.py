@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -14,7 +15,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.audit.making import audited
-from tests.ui.conftest import make_capture, texts
+from tests.ui.conftest import make_capture, saved_names, taken, texts
 from tests.ui.test_overview import _script, link, params
 from workbench.audit.dataset import Dataset
 from workbench.audit.summary import summarize
@@ -232,3 +233,14 @@ def test_links_that_lead_away_are_told_in_the_list_of_captures(where: Path) -> N
 
     (note,) = list_captures([str(where)]).notes
     assert note == "dumps: 2 links lead out of this folder, not followed: link.safetensors and deep/up"
+
+
+def test_what_a_scan_found_is_taken_away(page: Open, files: dict[str, Any]) -> None:
+    test = finished(page())
+    worst = taken(files, "dumps-scan-Worst-rows")
+    assert {(line["file"], line["row"]) for line in worst} == {
+        ("bad-row.safetensors", 1),
+        ("deep/more.safetensors", 1),
+    }
+    assert "dumps-scan-Paths.csv" in files
+    assert saved_names(test) == ["dumps-scan-paths"]

@@ -13,7 +13,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 import workbench as wb
-from tests.ui.conftest import texts
+from tests.ui.conftest import saved_names, taken, texts
 from workbench.ui.whatif_view import Asked, from_params, to_params
 
 Open = Callable[..., AppTest]
@@ -228,3 +228,13 @@ def test_params_are_read_and_written_alike() -> None:
     asked = Asked(1, 2, 3, 4, 5, 0.1, -2.5e-7, "scale")
     assert from_params(to_params(asked)) == (asked, [])
     assert to_params(Asked()) == {}
+
+
+def test_the_curve_and_its_picture_are_taken_away(page: Open, files: dict[str, Any], folder: Path) -> None:
+    test = page(path="vllm.histogram_256", against="capacity")
+    name = "bad-row-row1-vllm.histogram_256-stock-by-capacity"
+    found = wb.what_if(wb.open(folder / "bad-row.safetensors")[1], "vllm.histogram_256").curve("capacity")
+    held = taken(files, name)
+    assert [line["value"] for line in held] == list(found.at)
+    assert {line["value"]: line["level"] for line in held}[9000] == "safe"
+    assert saved_names(test) == [name]

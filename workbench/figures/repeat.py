@@ -195,6 +195,13 @@ def missing_figure(missing: Sequence[int], of: int) -> go.Figure:
     return figure
 
 
+def missing_table(missing: Sequence[int]) -> pd.DataFrame:
+    """A line a call, in their order: how many values of the exact top-k it lacked."""
+    import pandas as pd
+
+    return pd.DataFrame({"call": range(1, len(missing) + 1), "missing": missing}, dtype="int64")
+
+
 def _legend(y: float = 1.0) -> dict[str, object]:
     legend = {"orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom", "font": {"size": 12.5}}
     return {"showlegend": True, "legend": {**legend, "itemclick": False, "itemdoubleclick": False}}

@@ -11,7 +11,8 @@ from workbench.runs.compare import AXES, SYSTEMS, Compared, Place, cells_to_run
 from workbench.runs.compare_words import compared_sentence
 from workbench.runs.matrix import Cell
 from workbench.runs.run import STOCK
-from workbench.ui.common import PLOT, callout, picture
+from workbench.ui import downloads
+from workbench.ui.common import callout, picture
 from workbench.ui.compare_made import CALLS, call_models, compared, made
 from workbench.ui.compare_shown import show_cell, show_table
 from workbench.ui.compare_view import COMPARE
@@ -50,7 +51,7 @@ def _show(shown: Shown) -> None:
     else:
         todo = _call(shown, found, key)
         chosen = _chosen(shown, whole, found)
-        _chart(found, chosen, absent, key)
+        _chart(shown, found, chosen, absent, key)
         show_cell(shown, found, chosen, key)
         show_table(found, chosen, key)
         if todo:
@@ -158,7 +159,7 @@ def _chosen(shown: Shown, whole: Compared, found: Compared) -> Place:
     return line, next((column for column, cell in cells.items() if cell.loses), next(iter(cells)))
 
 
-def _chart(found: Compared, chosen: Place, absent: list[str], key: str) -> None:
+def _chart(shown: Shown, found: Compared, chosen: Place, absent: list[str], key: str) -> None:
     chart = f"compare:{key}:{chosen}"
 
     def take() -> None:
@@ -167,7 +168,14 @@ def _chart(found: Compared, chosen: Place, absent: list[str], key: str) -> None:
         if place is not None:
             COMPARE.change(on=place[0], at=place[1])
 
-    picture(compared_figure(found, chosen), key=chart, config=PLOT, on_select=take, selection_mode="points")
+    saved = downloads.file_name(shown.entry.key, f"row{shown.number}", "by", found.axis)
+    picture(
+        compared_figure(found, chosen),
+        key=chart,
+        config=downloads.picture(saved),
+        on_select=take,
+        selection_mode="points",
+    )
     mark = "the op of the row" if found.axis == "releases" else "the path that the op takes"
     said = [f"▸: {mark}"] if found.reached in found.lines else []
     if is_numbered(found):
@@ -181,3 +189,4 @@ def _chart(found: Compared, chosen: Place, absent: list[str], key: str) -> None:
     st.caption(f"{text[:1].upper()}{text[1:]}.")
     for reason in absent:
         st.caption(plain(f"No column for {reason}."))
+    downloads.offer(saved, f"compare:{key}", {"Cells": found.to_pandas})

@@ -31,11 +31,11 @@ from workbench.figures.audit_page import audit_colour, cell_text
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
 from workbench.paths.ops import OPS
-from workbench.ui import inspector, state
-from workbench.ui.common import PLOT, callout, figures_row, picture
+from workbench.ui import downloads, inspector, state
+from workbench.ui.common import callout, figures_row, picture
 from workbench.ui.library import Entry, same_name
 from workbench.ui.loading import library, opened
-from workbench.ui.overview_tables import chips, column_config, frame, offer_tables, show_table
+from workbench.ui.overview_tables import chips, column_config, file_stem, frame, offer_tables, show_table
 from workbench.ui.overview_view import OVERVIEW
 from workbench.ui.view import View, brief
 
@@ -59,16 +59,17 @@ def show_found(found: Summary, key: str) -> None:
 def _pictures(found: Summary, key: str) -> None:
     grid, paths = grid_figure(found), paths_shown(found)
     about_paths, about_grid = captions(found)
+    saved = file_stem(found)
     places = st.columns([1, 1]) if paths and grid is not None else [st.container(), st.container()]
     if paths:
         with places[0]:
             st.markdown("**Bad rows by path**")
-            picture(paths_figure(found), key=f"paths:{key}", config=PLOT)
+            picture(paths_figure(found), key=f"paths:{key}", config=downloads.picture(f"{saved}-paths"))
             st.caption(state.plain(about_paths))
     if grid is not None:
         with places[1]:
             st.markdown("**Bad rows by layer and step**")
-            picture(grid, key=f"grid:{key}", config=PLOT)
+            picture(grid, key=f"grid:{key}", config=downloads.picture(f"{saved}-layers"))
             st.caption(state.plain(about_grid))
 
 

@@ -34,7 +34,12 @@ def show_table(table: Table) -> None:
 def offer_tables(found: Summary, key: str) -> None:
     """A button that gives the paths, and the worst rows as the records have them. ``key``: of the audit."""
     tables = {"Worst rows": lambda: _worst(found), "Paths": lambda: pd.DataFrame([vars(path) for path in found.paths])}
-    downloads.offer(downloads.file_name(found.name, "audit"), key, tables)
+    downloads.offer(file_stem(found), key, tables)
+
+
+def file_stem(found: Summary) -> str:
+    """How files that are taken away of an audit or of a scan begin."""
+    return downloads.file_name(found.name, found.kind)
 
 
 def _worst(found: Summary) -> pd.DataFrame:

@@ -15,8 +15,8 @@ from workbench.figures.tables import paths_table
 from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.spec import Path, Variant
 from workbench.paths.steps import Key, key_of, loss_sentence, note_of, steps_of
-from workbench.ui import state
-from workbench.ui.common import PLOT, callout, error_box, picture
+from workbench.ui import downloads, state
+from workbench.ui.common import callout, error_box, picture
 from workbench.ui.paths_view import FIRST, NAMES, SCORE, SHOWN, STOCK, read_score, score_text
 from workbench.ui.view import brief
 
@@ -137,7 +137,8 @@ def _picture(path: Path, variant: Variant) -> None:
     if not steps:
         st.info("What it does inside is not established, so that there is no picture of it.")
         return
-    picture(pipeline_figure(steps, note_of(variant)), key=f"steps:{path.name}:{variant.name}", config=PLOT)
+    camera = downloads.picture(downloads.file_name(path.name, variant.name, "steps"))
+    picture(pipeline_figure(steps, note_of(variant)), key=f"steps:{path.name}:{variant.name}", config=camera)
 
 
 def _number_line(path: Path, variant: Variant, score: float, beside: Path | None) -> None:
@@ -152,10 +153,12 @@ def _number_line(path: Path, variant: Variant, score: float, beside: Path | None
     if not keys:
         return
     key = f"{path.name}:{variant.name}:{score}:{'' if beside is None else beside.name}"
-    picture(line_figure(keys, score), key=f"line:{key}", config=PLOT)
+    saved = downloads.file_name(path.name, variant.name, "at", score_text(score))
+    picture(line_figure(keys, score), key=f"line:{key}", config=downloads.picture(f"{saved}-bins"))
     left, right = st.columns([1, 1])
     with left:
-        picture(resolution_figure(keys, score), key=f"resolution:{key}", config=PLOT)
+        camera = downloads.picture(f"{saved}-resolution")
+        picture(resolution_figure(keys, score), key=f"resolution:{key}", config=camera)
     with right:
         table = resolution_table(keys, score)
         st.dataframe(table, hide_index=True, height="content", key=f"bins:{key}")
@@ -182,7 +185,8 @@ def _releases(path: Path) -> None:
     if not held:
         st.markdown(state.plain(f"No known release has it: {path.unreached or path.releases}."))
         return
-    picture(family_figure(held, path.name), key=f"releases:{path.name}", config=PLOT)
+    camera = downloads.picture(downloads.file_name(path.name, "releases"))
+    picture(family_figure(held, path.name), key=f"releases:{path.name}", config=camera)
     absent = "" if any(one.path == path.name for one in held) else f"No known release has {path.name}. "
     st.caption(
         state.plain(
@@ -209,6 +213,14 @@ def _facts(path: Path, variant: Variant) -> None:
     st.markdown("##### Variants")
     _table(variants_table(path))
     st.caption(state.plain(f"The same as text: docs/paths.md, and workbench paths {path.name}."))
+    tables = {
+        "Contract": lambda: contract_table(path, variant),
+        "Limits": lambda: limits_table(path, variant),
+        "Ops": lambda: ops,
+        "Variants": lambda: variants_table(path),
+        "All paths": lambda: paths_table(PATHS),
+    }
+    downloads.offer(downloads.file_name(path.name, variant.name), f"path:{path.name}:{variant.name}", tables)
 
 
 def _table(frame: pd.DataFrame) -> None:

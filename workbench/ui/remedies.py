@@ -10,8 +10,8 @@ from workbench.figures.remedies import HOLDS, MOST, remedies_figure, remedies_ta
 from workbench.figures.words import count, plural
 from workbench.runs.advise_words import cost_sentence, cost_text, part_sentence, stands_text
 from workbench.runs.remedy import Advice, Part, Remedy
-from workbench.ui import inspector, remedies_made, state
-from workbench.ui.common import PLOT, callout, error_box, figures_row, picture
+from workbench.ui import downloads, inspector, remedies_made, state
+from workbench.ui.common import callout, error_box, figures_row, picture
 from workbench.ui.remedies_view import CAPTURE, REMEDIES, ROW
 from workbench.ui.rowpage import Shown, row_link, show_row_page
 from workbench.ui.view import brief
@@ -131,7 +131,7 @@ def _part(shown: Shown, part: Part, scope: str, key: str) -> None:
         st.info("Nothing is known here that would change what these rows take.")
         return
     chosen = _chosen(part)
-    _chart(part, chosen, key)
+    _chart(shown, part, chosen, scope, key)
     _remedy(shown, part, chosen, scope)
     _table(part, chosen, key)
 
@@ -154,7 +154,7 @@ def _chosen(part: Part) -> Remedy:
     return found or part.remedies[0]
 
 
-def _chart(part: Part, chosen: Remedy, key: str) -> None:
+def _chart(shown: Shown, part: Part, chosen: Remedy, scope: str, key: str) -> None:
     chart = f"remedies:{key}:{chosen.name}"
 
     def take() -> None:
@@ -163,9 +163,18 @@ def _chart(part: Part, chosen: Remedy, key: str) -> None:
         if remedy is not None:
             REMEDIES.change(remedy=remedy.name)
 
-    picture(remedies_figure(part, chosen), key=chart, config=PLOT, on_select=take, selection_mode="points")
+    row = f"row{shown.number}" if scope == ROW else None
+    saved = downloads.file_name(shown.entry.key, row, part.op, "remedies")
+    picture(
+        remedies_figure(part, chosen),
+        key=chart,
+        config=downloads.picture(saved),
+        on_select=take,
+        selection_mode="points",
+    )
     if len(part.remedies) > MOST:
         st.caption(f"The first {MOST} of {count(len(part.remedies))} are drawn; the table holds all.")
+    downloads.offer(saved, f"remedies:{key}", {"Remedies": Advice((part,)).to_pandas})
 
 
 def _remedy(shown: Shown, part: Part, remedy: Remedy, scope: str) -> None:

@@ -7,12 +7,12 @@ import streamlit as st
 from workbench.errors import CaptureError, WorkbenchError
 from workbench.figures import palette
 from workbench.figures.of_repeats import repeated_colour
-from workbench.figures.repeat import SHOWN, frequency_figure, held_figure, members_table, missing_figure
+from workbench.figures.repeat import SHOWN, frequency_figure, held_figure, members_table, missing_figure, missing_table
 from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.repeat import MODEL, RECORDED, Repeated
-from workbench.ui import inspector, state
-from workbench.ui.common import PLOT, callout, error_box, figures_row, pick_path, picture, say_instead, score_texts
+from workbench.ui import downloads, inspector, state
+from workbench.ui.common import callout, error_box, figures_row, pick_path, picture, say_instead, score_texts
 from workbench.ui.diff_view import MODELLED
 from workbench.ui.engines import called_name, pick_engine, why_not
 from workbench.ui.library import local
@@ -179,16 +179,22 @@ def _draw(shown: Shown, line: Repeated, key: str) -> None:
         numbers.append(("Risk", line.risk, "over every arrival order, by the analysis"))
     figures_row(numbers, [1.3, *[1] * (len(numbers) - 1)])
     if not line.unjudged:
+        saved = downloads.file_name(
+            shown.entry.key, f"row{shown.number}", line.path or line.engine, line.variant, f"{found.calls}-calls"
+        )
         st.markdown("**What calls select**")
-        picture(held_figure(found), key=f"held:{key}", config=PLOT)
+        picture(held_figure(found), key=f"held:{key}", config=downloads.picture(f"{saved}-held"))
         k = shown.seen.case.k
         if found.members:
             st.markdown("**How often each index is selected that comes and goes**")
-            picture(frequency_figure(found, k), key=f"frequency:{key}", config=PLOT)
+            camera = downloads.picture(f"{saved}-frequency")
+            picture(frequency_figure(found, k), key=f"frequency:{key}", config=camera)
         if line.lossy_calls:
             st.markdown("**Values missing, call by call**")
-            picture(missing_figure(line.missing, line.of), key=f"missing:{key}", config=PLOT)
+            camera = downloads.picture(f"{saved}-missing")
+            picture(missing_figure(line.missing, line.of), key=f"missing:{key}", config=camera)
         _table(line)
+        _offer(line, saved, key)
     _beside(shown, line)
 
 
@@ -215,6 +221,15 @@ def _table(line: Repeated) -> None:
             **{name: text(alignment="right") for name in ("score", "from the cut", "share")},
         },
     )
+
+
+def _offer(line: Repeated, saved: str, key: str) -> None:
+    """What can be taken away: every index that comes and goes, and what each call lacked."""
+    found = line.repeatability
+    assert found is not None
+    tables = {"Indices that come and go": lambda: members_table(found, None)} if found.members else {}
+    tables["Calls"] = lambda: missing_table(line.missing)
+    downloads.offer(saved, f"repeat:{key}", tables)
 
 
 def _beside(shown: Shown, line: Repeated) -> None:

@@ -14,8 +14,8 @@ from workbench.figures.words import count
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.whatif import WhatIf
 from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentence
-from workbench.ui import state
-from workbench.ui.common import PLOT, callout, colour_of, error_box, pick_path, picture
+from workbench.ui import downloads, state
+from workbench.ui.common import callout, colour_of, error_box, pick_path, picture
 from workbench.ui.loading import circumstances, variant_of
 from workbench.ui.rowpage import Shown, show_row_page
 from workbench.ui.view import View
@@ -75,7 +75,7 @@ def _show(shown: Shown) -> None:
             text = what_if_sentence(found)
         with said:
             callout(text, colour_of(None, None if found.after.refused else found.after.level))
-        _picture(setting, alteration, shown.key)
+        _picture(shown, setting, alteration)
         st.dataframe(
             whatif_table(found),
             hide_index=True,
@@ -195,8 +195,9 @@ def _bare(setting: Setting, asked: Asked) -> Alteration:
     return alteration
 
 
-def _picture(setting: Setting, alteration: Alteration, key: str) -> None:
+def _picture(on: Shown, setting: Setting, alteration: Alteration) -> None:
     """The risk against one parameter, and a slider along it."""
+    key = on.key
     offered = against(setting)
     chosen = ASKED.current().against
     shown: Parameter = chosen if chosen in offered else offered[0]
@@ -229,16 +230,18 @@ def _picture(setting: Setting, alteration: Alteration, key: str) -> None:
             picked = points[0]["customdata"]
             _alter(shown, float(picked[0] if isinstance(picked, Sequence) else picked), own)
 
+    saved = downloads.file_name(on.entry.key, f"row{on.number}", setting.path.name, setting.variant.name, f"by-{shown}")
     picture(
         whatif_figure(drawn, own, altered),
         key=chart,
-        config=PLOT,
+        config=downloads.picture(saved),
         on_select=take,
         selection_mode="points",
     )
     st.caption(
         "Each mark is a risk worked out, no fit: ● safe, ◆ at risk, ✕ loses for certain. Click one to turn to it."
     )
+    downloads.offer(saved, chart, {"Curve": drawn.to_pandas})
 
 
 def _slider(parameter: Parameter, values: Sequence[float], own: float | None, altered: float | None, key: str) -> None:
