@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from workbench.ui.served import end_in_order, is_session, routes
+from workbench.ui.closing import lifetime
+from workbench.ui.served import is_session, routes
 
 if is_session():
     from workbench.ui.pages import show_pages
 
     show_pages()
 else:  # the server looks for what it is to serve
-    end_in_order()
-    app = st.App(__file__, routes=routes())
+    app = st.App(__file__, routes=routes(), lifespan=lifetime)

@@ -79,16 +79,19 @@ def served(dumps: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--", str(dumps)]
-    log = dumps.parent / "app.log"
+    log, temporary = dumps.parent / "app.log", dumps.parent / "tmp"
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary)}
     with log.open("wb") as out:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env={**os.environ})
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=env)
     try:
         url = f"http://127.0.0.1:{port}"
         _wait(url, process, log)
         yield url
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)
+    assert not list(temporary.glob("topk-workbench*"))
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

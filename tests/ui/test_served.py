@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import streamlit as st
-import torch
 from streamlit.testing.v1 import AppTest
 
-from workbench.capture import Call, Row, write_capture
 from workbench.ui.served import ADDRESS, HEAD, WHERE, index, is_session, routes, said
 
 
@@ -72,38 +66,3 @@ def test_the_line_strips_the_page_alone() -> None:
 def test_the_server_is_no_session() -> None:
     assert not is_session()
     assert st.App
-
-
-ASKED_TO_END = """
-import os, signal, sys, time
-from workbench.ui.library import Uploads
-from workbench.ui.scans import Place, running
-from workbench.ui.served import end_in_order
-end_in_order()
-uploads = Uploads()
-uploads.add("a.safetensors", b"x")
-held = running(Place("here", (sys.argv[1],)))
-while held.scan.progress.rows[0] < 1:
-    assert held.busy
-    time.sleep(0.001)
-os.kill(os.getpid(), signal.SIGTERM)
-time.sleep(60)
-"""
-
-
-def test_a_server_that_is_asked_to_end_leaves_nothing_and_breaks_nothing(tmp_path: Path) -> None:
-    rows = [Row(torch.randn(400_000), 400_000, call=Call(k=512)) for _ in range(12)]
-    write_capture(tmp_path / "a.safetensors", rows)
-    place = tmp_path / "tmp"
-    place.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", ASKED_TO_END, str(tmp_path / "a.safetensors")],
-        env={**os.environ, "TMPDIR": str(place), "XDG_CACHE_HOME": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert done.returncode == 128 + 15, done.stderr
-    assert "terminate" not in done.stderr
-    assert not list(place.glob("topk-workbench*"))

@@ -18,6 +18,7 @@ from workbench.errors import CaptureError
 from workbench.resources import samples_dir
 from workbench.runs.matrix_saved import FORMAT as MATRIX_FORMAT
 from workbench.runs.matrix_saved import SUFFIX as MATRIX_SUFFIX
+from workbench.ui.closing import temporary_folder
 from workbench.ui.dumps import DUMPS, SUFFIXES, recognised
 from workbench.words import few
 
@@ -241,7 +242,7 @@ class Uploads:
         safe = _file_name(name)
         try:
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="topk-workbench-")
+                self._folder = temporary_folder()
             folder = Path(self._folder.name) / hashlib.sha256(content).hexdigest()[:16]
             folder.mkdir(exist_ok=True)
             path = folder / safe

@@ -8,29 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from workbench.ui.carried import Carried, Params, on_written
 
-_BAR, _GROUP = "pages", "pages-group"
-# Streamlit's header is 3.75rem high, and what a page writes starts 0.75rem (as the theme has it) below.
-_STYLE = f"""<style>
-.stMain :has(> .st-key-{_BAR}) {{
-  position: sticky; top: 0; z-index: 999991; flex: none; height: 3.75rem; margin: -4.5rem 1.5rem -0.75rem -0.5rem;
-  pointer-events: none;
-}}
-.stMain .st-key-{_BAR} {{ height: 100%; flex-wrap: nowrap; overflow-x: auto; scrollbar-width: thin; }}
-@media (max-width: 70rem) {{  /* where the button that opens the sidebar has no place beside */
-  .stApp:has([data-testid="stExpandSidebarButton"]) .stMain :has(> .st-key-{_BAR}) {{ margin-left: 2rem; }}
-}}
-.stMain .st-key-{_BAR} a {{ pointer-events: auto; white-space: nowrap; }}
-.stMain [class*="st-key-{_GROUP}"] {{ flex-wrap: nowrap; }}
-.stMain .st-key-{_BAR} > :not(:last-child) {{
-  border-right: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding-right: 0.5rem; margin-right: 0.5rem;
-}}
-</style>"""
+_STYLE = Path(__file__).with_suffix(".css")  # which names the keys of containers below
 
 
 @dataclass(frozen=True)
@@ -52,9 +37,9 @@ class Bar:
     def __init__(self, groups: Sequence[Sequence[Stop]]) -> None:
         self._drawn: list[tuple[Stop, st.delta_generator.DeltaGenerator, Params]] = []
         st.html(_STYLE)
-        with st.container(horizontal=True, gap=None, key=_BAR, vertical_alignment="center"):
+        with st.container(horizontal=True, gap=None, key="pages", vertical_alignment="center"):
             for number, stops in enumerate(groups):
-                with st.container(horizontal=True, gap=None, width="content", key=f"{_GROUP}-{number}"):
+                with st.container(horizontal=True, gap=None, width="content", key=f"pages-group-{number}"):
                     slots = [st.empty() for _ in stops]
                 self._drawn += [(stop, slot, self._draw(stop, slot)) for stop, slot in zip(stops, slots, strict=True)]
         on_written(self.follow)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import sys
 import time
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from workbench.capture.values import shown
 from workbench.errors import UsageError
 from workbench.resources import samples_dir
 from workbench.ui.audits import audits
+from workbench.ui.closing import at_end
 from workbench.ui.library import SAMPLES, is_matrix, labelled
 from workbench.words import listed
 
@@ -106,7 +106,7 @@ class Running:
 _begun: WeakSet[Running] = WeakSet()
 
 
-@atexit.register
+@at_end
 def _end() -> None:
     """Stop all scans: a thread that is at work within torch when the interpreter goes takes the process down."""
     end = time.monotonic() + _LAST_S

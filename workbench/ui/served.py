@@ -7,9 +7,6 @@ served below. It tries the latter first, and each cold start of a page then show
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,19 +29,6 @@ ADDRESS = f"<script>{Path(__file__).with_name('address.js').read_text(encoding='
 def is_session() -> bool:
     """Whether a session runs the script, and not the server, which looks in it for what it is to serve."""
     return get_script_run_ctx(suppress_warning=True) is not None
-
-
-def end_in_order() -> None:
-    """Let the process end as others do when it is asked to, so that scans stop and folders of uploads go with it.
-
-    Streamlit's server closes its connections and then raises the signal again, which would end it at once.
-    """
-
-    def leave(number: int, frame: object) -> None:
-        sys.exit(128 + number)
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, leave)
 
 
 def routes() -> list[BaseRoute]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from workbench.export.packed import Packed, export_packed
 from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
 from workbench.runs.shrink import Shrinking, Shrunk
+from workbench.ui.closing import temporary_folder
 from workbench.ui.library import Entry
 from workbench.ui.loading import circumstances
 from workbench.ui.view import View
@@ -94,7 +94,7 @@ class Work:
         with self._lock:
             row = self._shrinking
             try:
-                with tempfile.TemporaryDirectory(prefix="topk-workbench-") as folder:
+                with temporary_folder() as folder:
                     file = Path(folder) / "shrunk.safetensors"
                     row.saved(file).write(row.smallest, finished=row.is_minimum)
                     return file.read_bytes()

@@ -1,0 +1,53 @@
+"""What is done when the app ends: at the end of the interpreter, and before it where the server is asked to end.
+
+A server that gets SIGTERM closes its connections and dies of it, so that nothing is called that waits for the
+interpreter's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from weakref import WeakSet
+
+_last: list[Callable[[], None]] = []
+_folders: WeakSet[tempfile.TemporaryDirectory[str]] = WeakSet()
+
+
+def at_end(call: Callable[[], None]) -> Callable[[], None]:
+    """Have this called at the end, maybe twice."""
+    _last.append(call)
+    return atexit.register(call)
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes with whoever holds it, at the end of the app at the latest.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="topk-workbench-", ignore_cleanup_errors=True)
+    _folders.add(folder)
+    return folder
+
+
+@at_end
+def _remove() -> None:
+    for folder in list(_folders):
+        folder.cleanup()
+
+
+def end() -> None:
+    """Do all of it now."""
+    for call in _last:
+        call()
+
+
+@asynccontextmanager
+async def lifetime(app: object) -> AsyncIterator[None]:
+    """That of the server."""
+    yield
+    await asyncio.to_thread(end)
