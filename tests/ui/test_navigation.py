@@ -9,14 +9,16 @@ from streamlit.testing.v1 import AppTest
 
 from tests.ui.conftest import texts
 from tests.ui.test_app import BAD, param, pick
+from workbench.ui.carried import KEPT
 
 Open = Callable[..., AppTest]
 
 
 def links(test: AppTest) -> dict[str, dict[str, str]]:
     """What the links of the bar say, by the page's name."""
-    found = [one.proto for one in test.get("page_link")][:10]
-    return {one.label: {name: last[-1] for name, last in parse_qs(one.query_string).items()} for one in found}
+    found = {one.proto.label: parse_qs(one.proto.query_string) for one in list(test.get("page_link"))[:10]}
+    assert all((KEPT in said) == bool(said) for said in found.values())
+    return {label: {name: texts[-1] for name, texts in said.items() if name != KEPT} for label, said in found.items()}
 
 
 def test_links_say_what_the_page_will_show(app: Open) -> None:
@@ -32,6 +34,19 @@ def test_links_say_what_the_page_will_show(app: Open) -> None:
     pick(test, "k").set_value("1024").run()  # type: ignore[attr-defined]
     assert links(test)["Compare"] == row | {"k": "1024"}
     assert "row 2" in texts(test)
+
+
+def test_a_link_of_the_bar_shows_what_the_session_has_by_now(app: Open) -> None:
+    test = app(capture=BAD, row="2", path="vllm.filtered")
+    test.query_params.update({"path": "vllm.radix", "row": "0", KEPT: "1"})  # as drawn before a fragment changed it
+    test.run()
+    assert not test.exception
+    assert (param(test, "row"), param(test, "path")) == ("2", "vllm.filtered")
+    assert KEPT not in test.query_params
+    other = app(capture=BAD, row="0", path="vllm.radix", **{KEPT: "1"})  # another tab
+    assert (param(other, "row"), param(other, "path")) == ("0", "vllm.radix")
+    assert KEPT not in other.query_params
+    assert not other.warning
 
 
 def test_links_of_a_first_visit_say_nothing_of_other_pages(app: Open) -> None:

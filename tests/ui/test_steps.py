@@ -15,6 +15,7 @@ from tests.ui.conftest import K, texts
 from tests.ui.test_app import BAD, param, pick
 from workbench.capture import Call, Row, write_capture
 from workbench.ui import loading
+from workbench.ui.carried import KEPT
 from workbench.ui.loading import Summary
 from workbench.ui.steps import NEXT, PREVIOUS, ahead, is_bad
 
@@ -173,6 +174,17 @@ def turn(test: AppTest, page: str, **params: str) -> AppTest:
 
 def carried(test: AppTest) -> dict[str, str]:
     return {name: param(test, name) for name in test.query_params}
+
+
+def test_a_link_of_the_bar_turns_to_what_the_session_has(pages: Open) -> None:
+    test = pages()
+    turn(test, "inspect", capture=BAD, row="2", path="vllm.filtered")
+    turn(test, "mine", capture=BAD, row="0", path="vllm.radix", size="7", **{KEPT: "1"})
+    assert "mine: 1 of row 2" in texts(test)
+    assert param(test, "path") == "vllm.filtered"
+    assert KEPT not in test.query_params
+    turn(test, "inspect", capture=BAD, row="1", **{KEPT: "1"})
+    assert "theirs: row 2" in texts(test)
 
 
 def test_pages_share_the_row_and_keep_what_is_their_own(pages: Open) -> None:

@@ -17,7 +17,9 @@ else:
 
 Params = Mapping[str, Sequence[str]]
 _PAGE = "workbench-page"  # the page that the session showed last
-_WRITTEN = "workbench-written"  # what is called when a page's URL was written
+# A parameter of links that turn to a page as the session has it; what else they say is for a session that has it not
+# yet, as that of another tab. No page writes it.
+KEPT = "kept"
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ class Carried(Generic[V]):
         """Take the value from the URL where that is not what the session wrote last, as after a step back or forward.
 
         A widget that changed the value in this run goes first: the browser may not yet know what was written for the
-        last one. A URL without parameters is no step where another page was shown in between, since pages drop them;
-        one with parameters is a step or a link, for another page may have changed what both show.
+        last one. A URL without parameters is no step where another page was shown in between, and one of the bar's
+        is none; others are a step or a link, for another page may have changed what both show.
         """
         away = st.session_state.get(_PAGE, self._page) != self._page
         st.session_state[_PAGE] = self._page
@@ -98,6 +100,9 @@ class Carried(Generic[V]):
         params = _params()
         changed = [st.session_state.pop(part._changed, False) for part in self._parts]
         if any(changed):
+            return False
+        if KEPT in st.query_params and self._parts[0]._value in st.session_state:
+            self.current()
             return False
         if not params if away else params == st.session_state.get(self._url):
             return False
@@ -167,12 +172,11 @@ class Carried(Generic[V]):
         for part in self._parts:
             part.current()
         params = self.params()
-        if _params() != params:
+        if _params() != params or KEPT in st.query_params:
             st.query_params.from_dict(params)
         st.session_state[self._url] = params
         for part in self._parts:
             st.session_state[part._changed] = False
-        st.session_state.get(_WRITTEN, _nothing)()
 
     def params(self) -> Params:
         """What the page's URL says when it shows what the session has now; nothing of values that it has not yet."""
@@ -186,19 +190,10 @@ class Carried(Generic[V]):
         return self._to_params(st.session_state[self._value]) if self._value in st.session_state else {}
 
 
-def on_written(told: Callable[[], None]) -> None:
-    """Have this called whenever a page of the session has let its URL say what it shows."""
-    st.session_state[_WRITTEN] = told
-
-
-def _nothing() -> None:
-    pass
-
-
 def leave_page() -> None:
     """Note that a page is shown whose URL says nothing."""
     st.session_state[_PAGE] = ""
 
 
 def _params() -> dict[str, list[str]]:
-    return {name: st.query_params.get_all(name) for name in st.query_params}
+    return {name: st.query_params.get_all(name) for name in st.query_params if name != KEPT}

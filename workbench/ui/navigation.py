@@ -13,7 +13,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.ui.carried import Carried, Params, on_written
+from workbench.ui.carried import KEPT, Carried, Params
 
 _STYLE = Path(__file__).with_suffix(".css")  # which names the keys of containers below
 
@@ -32,7 +32,7 @@ class Stop:
 
 
 class Bar:
-    """The bar, drawn. Where a page changes what the URL of another would say, its link follows at once."""
+    """The bar, drawn."""
 
     def __init__(self, groups: Sequence[Sequence[Stop]]) -> None:
         self._drawn: list[tuple[Stop, st.delta_generator.DeltaGenerator, Params]] = []
@@ -42,17 +42,17 @@ class Bar:
                 with st.container(horizontal=True, gap=None, width="content", key=f"pages-group-{number}"):
                     slots = [st.empty() for _ in stops]
                 self._drawn += [(stop, slot, self._draw(stop, slot)) for stop, slot in zip(stops, slots, strict=True)]
-        on_written(self.follow)
 
     @staticmethod
     def _draw(stop: Stop, slot: st.delta_generator.DeltaGenerator) -> Params:
         params = stop.params
         pairs = [(name, text) for name, texts in params.items() for text in texts]
-        slot.page_link(stop.page, label=stop.page.title, width="content", query_params=pairs)
+        kept = [(KEPT, "1")] if pairs else []
+        slot.page_link(stop.page, label=stop.page.title, width="content", query_params=pairs + kept)
         return params
 
     def follow(self) -> None:
-        """Draw again the links whose pages would say something else now."""
+        """Draw again the links whose pages would say something else now that a page has run."""
         self._drawn = [
             (stop, slot, params if stop.params == params else self._draw(stop, slot))
             for stop, slot, params in self._drawn

@@ -62,5 +62,6 @@ def show_pages() -> None:
     groups = _groups()
     page = st.navigation([stop.page for stops in groups for stop in stops], position="hidden")
     st.set_page_config(f"{page.title} · {NAME}", "🔍", layout="wide", initial_sidebar_state=SIDEBAR)
-    Bar(groups)
+    bar = Bar(groups)
     page.run()
+    bar.follow()
