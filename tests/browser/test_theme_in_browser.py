@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import SIZE
-from tests.browser.test_app_in_browser import open_app, settle
+from tests.browser.test_app_in_browser import SLOW_MS, open_app, settle
 from tests.figures.test_palette import contrast
 from workbench.figures import palette
 
@@ -36,8 +36,10 @@ def test_page_and_plots_follow_the_system(browser: Browser, served: str, scheme:
         open_app(page, f"{served}/?capture=dumps/bad-row.safetensors&row=1")
         _holds(page, paper)
         if scheme == "light":
+            before = page.evaluate(PLOT)
             page.get_by_test_id("stMainMenu").get_by_role("button").click()
             page.get_by_role("menuitemradio", name="Dark").click()
+            page.wait_for_function(f"({PLOT})() !== '{before}'", timeout=SLOW_MS)
             settle(page)
             _holds(page, palette.DARK_PAPER)
     finally:

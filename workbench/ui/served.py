@@ -2,7 +2,7 @@
 
 Streamlit's script in the browser does not know whether ``/overview`` is a page, or the folder that the whole app is
 served below. It tries the latter first, and each cold start of a page then shows two requests that were not found.
-``WHERE`` says where the app is. ``address.js`` says why it stands there.
+``WHERE`` says where the app is. ``served.js`` says why it stands there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WHERE = (
     "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "
     'location.pathname.replace(/[/]+[^/]+[/]*$/, "/")}</script>'
 )
-ADDRESS = f"<script>{Path(__file__).with_name('address.js').read_text(encoding='utf-8')}</script>"
+SCRIPT = f"<script>{Path(__file__).with_suffix('.js').read_text(encoding='utf-8')}</script>"
 
 
 def is_session() -> bool:
@@ -44,11 +44,11 @@ def routes() -> list[BaseRoute]:
 
 
 def _first(request: Request) -> Response:
-    return _answer(ADDRESS)
+    return _answer(SCRIPT)
 
 
 def _page(request: Request) -> Response:
-    return _answer(WHERE + ADDRESS)
+    return _answer(WHERE + SCRIPT)
 
 
 def _answer(lines: str) -> Response:

@@ -1,4 +1,4 @@
-// At the head of the app's page. What Streamlit's own script leaves to be wished of a page's address:
+// At the head of the app's page. What Streamlit's own script leaves to be wished of steps, links and themes:
 (() => {
   const root = window.__streamlit?.BACKEND_BASE_URL ?? location.origin + location.pathname;
 
@@ -30,4 +30,12 @@
       if (link) link.href = root + link.getAttribute("href");
     }, true);
   }
+
+  // It colours its own parts anew when another theme is chosen. Pictures have the colours of the theme that the page ran
+  // in: a step to where one is runs it again.
+  const run = () => setTimeout(() => dispatchEvent(new PopStateEvent("popstate")), 200);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", run);
+  addEventListener("click", (event) => {
+    if (event.target.closest?.('[data-testid^="stMainMenuItem-theme"]')) run();
+  }, true);
 })();
