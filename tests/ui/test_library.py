@@ -9,6 +9,7 @@ import pytest
 
 from tests.ui.conftest import make_capture
 from workbench.errors import CaptureError
+from workbench.resources import samples_dir
 from workbench.ui import library
 from workbench.ui.library import Uploads, list_captures, local
 
@@ -95,3 +96,14 @@ def test_messages_name_files_as_links_do(tmp_path: Path) -> None:
     entry = list_captures([str(make_capture(tmp_path / "a.safetensors"))]).entries[0]
     message = str(local(CaptureError("is bad", file=entry.path, row=3), entry))
     assert message == "a.safetensors, row 3: is bad"
+
+
+def test_a_sample_that_was_given_is_listed_once() -> None:
+    offered = list_captures([str(samples_dir())])
+    assert len({entry.path.resolve() for entry in offered.entries}) == len(offered.entries)
+    assert not [entry for entry in offered.entries if entry.key.startswith("samples/")]
+    one = samples_dir() / "smollm2-lm-head.safetensors"
+    keys = [entry.key for entry in list_captures([str(one)]).entries]
+    assert keys[0] == one.name
+    assert f"samples/{one.name}" not in keys
+    assert len(keys) == len(offered.entries)

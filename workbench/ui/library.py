@@ -88,10 +88,17 @@ def list_captures(arguments: Sequence[str]) -> Library:
             notes.append(f"{shown(path)}: no such file or folder")
     given = bool(entries)
     try:
-        entries += _below(samples_dir(), SAMPLES)[0]
+        entries += _not_among(entries, _below(samples_dir(), SAMPLES)[0])
     except FileNotFoundError as error:
         notes.append(str(error))
     return Library(tuple(entries), tuple(notes), given)
+
+
+def _not_among(given: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
+    """Those that are no file among those given."""
+    names = {other.path.name for other in others}
+    known = {os.path.realpath(entry.path) for entry in given if entry.path.name in names}
+    return [other for other in others if os.path.realpath(other.path) not in known]
 
 
 def _leaving_words(label: str, leaving: Sequence[str]) -> str:

@@ -188,7 +188,7 @@ def _table(matrix: Matrix, chosen: tuple[int, int], key: str) -> None:
             at, name = selection.cells[0]
             place = (order[at], names.index(name) if name in names else chosen[1])
             _take(matrix, place)
-        elif selection.rows:
+        elif selection.rows and order[selection.rows[0]] != chosen[0]:  # the row that is shown is marked, not clicked
             _take(matrix, (order[selection.rows[0]], chosen[1]))
 
     st.dataframe(
