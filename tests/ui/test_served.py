@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from workbench.ui.served import SCRIPT, HEAD, WHERE, index, is_session, routes, said
+from workbench.ui.served import HEAD, SCRIPT, WHERE, index, is_session, routes, said
 
 
 def test_the_page_says_where_the_app_is() -> None:
