@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import SIZE
 from tests.browser.test_app_in_browser import SLOW_MS, open_app, settle
-from tests.figures.test_palette import contrast
+from tests.figures.colours import contrast
 from workbench.figures import palette
 
 PLOT = "() => getComputedStyle(document.querySelector('.js-plotly-plot .main-svg')).backgroundColor"

@@ -44,7 +44,7 @@ def test_every_cell_has_a_mark_of_its_state(case: Case, axis: str) -> None:
     for place, cell in found.cells.items():
         wanted.setdefault(cell.state, set()).add(place)
     assert marks(found) == wanted
-    assert len({symbol for _, symbol in palette.STANDINGS.values()}) == len(palette.STANDINGS)
+    assert len({mark.symbol for mark in palette.STANDINGS.values()}) == len(palette.STANDINGS)
 
 
 def test_axes_name_paths_and_columns(found: Compared) -> None:

@@ -36,7 +36,7 @@ def test_every_cell_is_a_mark_of_its_state_that_leads_back_to_it() -> None:
 
 
 def test_symbols_tell_states_apart_without_colour() -> None:
-    symbols = [symbol for _, symbol in palette.STANDINGS.values()]
+    symbols = [mark.symbol for mark in palette.STANDINGS.values()]
     assert len(set(symbols)) == len(symbols)
     figure = releases_figure(made())
     drawn = {trace.name: trace.marker.symbol for trace in figure.data if trace.type == "scatter" and trace.name}

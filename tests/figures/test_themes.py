@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from workbench.figures import palette, themes
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.grid import tint
+from workbench.figures.palette import tint
 
 
 def test_every_colour_is_exchanged_and_the_figure_itself_stays() -> None:
@@ -16,7 +16,7 @@ def test_every_colour_is_exchanged_and_the_figure_itself_stays() -> None:
     colours = np.array([palette.CERTAIN, palette.PAPER], dtype=object)
     figure.add_trace(go.Bar(x=[1, 2], y=[3, 4], marker={"color": colours}))
     figure.add_trace(go.Heatmap(z=[[0, 1]], colorscale=[(0, palette.PAPER), (1, tint(palette.SAFE))]))
-    figure.add_annotation(text=f"<span style='color:{palette.MUTED}'>none</span>", bgcolor=palette.VEIL)
+    figure.add_annotation(text=f"<span style='color:{palette.MUTED}'>none</span>", bgcolor=palette.PAPER)
     before = figure.to_json()
     dark = themes.darkened(figure)
     assert figure.to_json() == before
@@ -27,7 +27,7 @@ def test_every_colour_is_exchanged_and_the_figure_itself_stays() -> None:
     pale = tint(palette.DARK[palette.SAFE], paper=palette.DARK_PAPER)
     assert [colour for _, colour in dark.data[1].colorscale] == [palette.DARK_PAPER, pale]
     assert dark.layout.annotations[0].text == f"<span style='color:{palette.DARK[palette.MUTED]}'>none</span>"
-    assert dark.layout.annotations[0].bgcolor == palette.DARK[palette.VEIL]
+    assert dark.layout.annotations[0].bgcolor == palette.DARK_PAPER
     assert [*dark.data[0].x] == [1, 2]
     assert [*dark.data[0].y] == [3, 4]
 

@@ -71,7 +71,7 @@ def test_a_fault_is_drawn_at_its_step_and_layer(change: Any, state: str) -> None
 def test_every_state_has_a_symbol_of_its_own_and_a_colour() -> None:
     assert set(GRAVITY) == set(STATES) == set(palette.STATES) == set(palette.STATE_TEXTS)
     for kinds in (palette.STATES, palette.TOKENS):
-        symbols = [symbol for _, symbol in kinds.values()]
+        symbols = [mark.symbol for mark in kinds.values()]
         assert len(set(symbols)) == len(symbols)
 
 

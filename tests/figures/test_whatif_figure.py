@@ -43,9 +43,9 @@ def test_each_mark_is_a_risk_of_the_curve(found: wb.WhatIf) -> None:
     assert list(marks.x) == list(curve.at)
     assert set(marks.y) == {5000}
     assert set(zip(marks.marker.symbol, marks.marker.color, strict=True)) == {
-        ("x", palette.CERTAIN),
-        ("diamond", palette.AT_RISK),
-        ("circle", palette.SAFE),
+        ("x", palette.CERTAIN_TEXT),
+        ("diamond", palette.AT_RISK_TEXT),
+        ("circle", palette.SAFE_TEXT),
     }
     means = traces(figure, "mean lost")
     for at, place, risk in zip(curve.at, means.y, curve.risks, strict=True):

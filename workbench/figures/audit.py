@@ -21,8 +21,8 @@ MOST_PATHS = 24  # of a picture
 _LANE = 30  # pixels of a path
 _HATCH = {"fillmode": "overlay", "fgcolor": palette.PAPER, "size": 5, "solidity": 0.25}
 _KINDS = (
-    ("invalid", "recorded: invalid", palette.INVALID, ""),
-    ("lossy", "recorded: lossy", palette.LOSSY_TEXT, ""),
+    ("invalid", "recorded: invalid", palette.INVALID, "x"),
+    ("lossy", "recorded: lossy", palette.LOSSY_TEXT, "."),
     ("certain", "certain", palette.CERTAIN, ""),
     ("at_risk", "at risk", palette.AT_RISK, "/"),
 )

@@ -240,7 +240,7 @@ def _capacity_line(figure: go.Figure, risk: Risk, *, at_left: bool) -> None:
         text=text,
         showarrow=False,
         font={"color": palette.CAPACITY, "size": 13},
-        bgcolor=palette.VEIL,
+        bgcolor=palette.PAPER,
         name="capacity",
     )
 
@@ -281,7 +281,7 @@ def _threshold_note(figure: go.Figure, window: BinWindow, text: str, colour: str
         arrowwidth=1,
         arrowcolor=colour,
         font={"color": colour, "size": 13},
-        bgcolor=palette.VEIL,
+        bgcolor=palette.PAPER,
         name="threshold",
     )
 

@@ -120,11 +120,11 @@ def diff_figure(comparison: Comparison) -> go.Figure:
     exact, selection = comparison.exact, comparison.selection
     everything = np.arange(exact.index.size)
     lanes = [
-        ("exact top-k", exact, everything, palette.REFUSED),
-        (LOST, exact, everything[: exact.different], palette.LOSSY),
+        ("exact top-k", exact, everything, palette.REFUSED_TEXT),
+        (LOST, exact, everything[: exact.different], palette.LOSSY_TEXT),
         (KEPT, selection, np.arange(selection.different), palette.THRESHOLD),
     ]
-    for name, side, colour in ((LEFT_OUT, exact, palette.AT_RISK), (OTHER, selection, palette.TIES)):
+    for name, side, colour in ((LEFT_OUT, exact, palette.AT_RISK_TEXT), (OTHER, selection, palette.TIES_TEXT)):
         if side.equal:
             lanes.append((name, side, side.different + np.arange(side.equal), colour))
     figure = new_figure(80 + 52 * len(lanes), left=24, top=14, bottom=56)
@@ -144,8 +144,8 @@ def diff_figure(comparison: Comparison) -> go.Figure:
                 marker={
                     "symbol": "line-ns",
                     "size": 30,
-                    "opacity": 0.9 if chosen.size <= 100 else 0.5 if chosen.size <= 500 else 0.3,
-                    "line": {"width": 1.5, "color": colour},
+                    "opacity": 1 if chosen.size <= 100 else palette.SHEER,
+                    "line": {"width": 1.5 if chosen.size <= 500 else 1, "color": colour},
                 },
                 customdata=np.stack([side.rank[chosen], side.score[chosen], side.gap[chosen]], axis=-1),
                 hovertemplate=(

@@ -23,7 +23,13 @@ def new_figure(height: int, *, left: int = 70, right: int = 24, top: int = 30, b
             "paper_bgcolor": palette.PAPER,
             "plot_bgcolor": palette.PAPER,
             "showlegend": False,
-            "hoverlabel": {"font": {"family": palette.FONT, "size": 13}, "align": "left"},
+            "hoverlabel": {
+                "font": {"family": palette.FONT, "size": 13, "color": palette.TEXT},
+                "bgcolor": palette.PAPER,
+                "bordercolor": palette.MUTED,
+                "align": "left",
+            },
+            "modebar": {"color": palette.MUTED, "activecolor": palette.TEXT, "bgcolor": palette.PAPER},
             "dragmode": "zoom",
         }
     )
@@ -39,3 +45,8 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
         "zeroline": False,
         **more,
     }
+
+
+def casing(line: dict[str, Any]) -> dict[str, Any]:
+    """The line that goes beneath another one which crosses bars, so that it is seen on them as it is on paper."""
+    return {"color": palette.PAPER, "width": line["width"] + 3}

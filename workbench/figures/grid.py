@@ -19,7 +19,7 @@ CALM = ("same", "clean")  # kinds whose marks are smaller
 def grounds(
     figure: go.Figure,
     cells: list[tuple[int, int, str]],
-    marks: Mapping[str, tuple[str, str]],
+    marks: Mapping[str, palette.Mark],
     columns: int,
     lanes: int,
     top: float = 0,
@@ -31,7 +31,7 @@ def grounds(
     grid = np.zeros((lanes, columns), dtype=np.int8)
     for column, lane, mark in cells:
         grid[lane, column] = names.index(mark) + 1
-    colours = [palette.PAPER, *(tint(marks[name][0]) for name in names)]
+    colours = [palette.PAPER, *(mark.ground for mark in marks.values())]
     steps = [(at / len(colours), (at + 1) / len(colours)) for at in range(len(colours))]
     figure.add_trace(
         go.Heatmap(
@@ -49,24 +49,18 @@ def grounds(
     )
 
 
-def tint(colour: str, share: float = 0.28, paper: str = palette.PAPER) -> str:
-    """A shade of a colour near that of the paper."""
-    parts = ([int(one[at : at + 2], 16) for at in (1, 3, 5)] for one in (paper, colour))
-    return "#" + "".join(f"{round(ground + (part - ground) * share):02X}" for ground, part in zip(*parts, strict=True))
-
-
 def marks_of(
     figure: go.Figure,
     told: list[tuple[int, float, str]],
     name: str,
-    marks: Mapping[str, tuple[str, str]],
+    marks: Mapping[str, palette.Mark],
     size: float,
     title: str = "",
 ) -> None:
     """The marks of one kind. told: (x, y, what a hand over it reads); title: in the legend, the name by default."""
     import plotly.graph_objects as go
 
-    colour, symbol = marks[name]
+    colour, symbol, _ = marks[name]
     small = name in CALM
     open_ = symbol.endswith("-open")
     figure.add_trace(
@@ -100,7 +94,7 @@ def outline(figure: go.Figure, x: float, y: float, size: float) -> None:
             y=[y],
             mode="markers",
             name="shown below",
-            marker={"symbol": "square-open", "size": size, "color": palette.THRESHOLD, "line": {"width": 2.5}},
+            marker={"symbol": "square-open", "size": size, "color": palette.CHOSEN, "line": {"width": 2.5}},
             hoverinfo="skip",
             unselected={"marker": {"opacity": 1}},
         )

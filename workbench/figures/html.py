@@ -18,7 +18,6 @@ MARKED = {
     "error": palette.INVALID_TEXT,
 }
 _CHIPS = ("finding", "verdict", "risk", "state", "standing")  # columns of such words
-_EDGE = "rgba(128, 128, 128, 0.45)"
 
 # The class thrice, so that it stands over what a notebook says of tables. Text has the colour of what is around it.
 STYLE = f"""
@@ -33,7 +32,8 @@ STYLE = f"""
 .wb.wb.wb table {{ border-collapse: collapse; border: 0; margin: 0; font-size: 0.95em; table-layout: auto; }}
 .wb.wb.wb tr {{ background: none; }}
 .wb.wb.wb th, .wb.wb.wb td {{ padding: 0.2rem 1rem 0.2rem 0; text-align: left; vertical-align: top; border: 0;
-  border-bottom: 1px solid {_EDGE}; background: none; max-width: 46rem; white-space: normal; overflow-wrap: anywhere; }}
+  border-bottom: 1px solid {palette.EDGE}; background: none;
+  max-width: 46rem; white-space: normal; overflow-wrap: anywhere; }}
 .wb.wb.wb th {{ font-weight: 600; }}
 .wb.wb.wb .number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 .wb.wb.wb .word {{ white-space: nowrap; }} .wb.wb.wb .text {{ min-width: 9rem; }}

@@ -16,8 +16,7 @@ from workbench.analysis.resolution import (
     spacing,
 )
 from workbench.figures import palette
-from workbench.figures.frame import axis, new_figure
-from workbench.figures.grid import tint
+from workbench.figures.frame import axis, casing, new_figure
 from workbench.figures.words import count, value
 from workbench.numeric.keys import GREATEST_HALF, OVERFLOW
 from workbench.paths.steps import Key
@@ -71,7 +70,7 @@ def line_figure(keys: Mapping[str, Key], score: float) -> go.Figure:
         here = interval(key, score)
         bins = neighbours(key, place, high - place, MOST_BINS)
         others = [one for one in bins if one.bin != here.bin]
-        _bars(figure, name, -lane, others, low, high, [(palette.BIN, tint(palette.BIN))[one.bin % 2] for one in others])
+        _bars(figure, name, -lane, others, low, high, [palette.BIN] * len(others))
         _bars(figure, f"{name}, this bin", -lane, [here], low, high, [palette.THRESHOLD])
         figure.add_annotation(
             x=low,
@@ -84,7 +83,9 @@ def line_figure(keys: Mapping[str, Key], score: float) -> go.Figure:
             bgcolor=palette.PAPER,
             name="lane",
         )
-    figure.add_vline(x=place, line={"color": palette.CHOSEN, "width": 2})
+    line = {"color": palette.CHOSEN, "width": 2}
+    figure.add_vline(x=place, line=casing(line))
+    figure.add_vline(x=place, line=line)
     figure.add_annotation(
         x=place,
         y=1,
@@ -132,7 +133,7 @@ def _bars(
             width=0.62,
             orientation="h",
             name=name,
-            marker={"color": colours, "line": {"color": palette.PAPER, "width": 1 if len(bins) < 60 else 0.4}},
+            marker={"color": colours, "line": {"color": palette.PAPER, "width": 1}},
             customdata=[[one.bin, one.low, one.high, one.width, one.values] for one in bins],
             hovertext=[_told(one) for one in bins],
             hovertemplate="%{hovertext}<extra></extra>",

@@ -1,12 +1,15 @@
-"""The colours of the workbench, once for all pictures and badges. Told apart with every common colour blindness.
+"""The colours of the workbench, once for all pictures, pages and badges. Told apart with every common colour blindness.
 
-Marks have 3:1 or more on white; text and chips darker shades of the same hues, 4.5:1 or more. Figures are drawn
-for white paper; ``DARK`` tells what each colour becomes on a dark page (see ``themes``).
+Marks have 3:1 or more on white; text, chips and marks on tinted cells darker shades of the same hues, 4.5:1 or more on
+white. Figures are drawn for white paper; ``DARK`` tells what each colour becomes on a dark page (see ``themes``), and
+``pairs`` what stands on what.
 """
 
 from __future__ import annotations
 
-SAFE, SAFE_TEXT = "#009E73", "#007A4D"
+from typing import NamedTuple
+
+SAFE, SAFE_TEXT = "#009E73", "#007848"
 AT_RISK, AT_RISK_TEXT = "#C48800", "#9A6D00"
 CERTAIN, CERTAIN_TEXT = "#B83A00", "#741D00"
 LOSSY, LOSSY_TEXT = CERTAIN, CERTAIN_TEXT
@@ -25,20 +28,19 @@ MUTED = "#5F6B7A"
 GRID = "#E6EAEF"
 PAPER = "#FFFFFF"
 DARK_TEXT, DARK_PAPER = "#E6EAEF", "#14181D"
-INK = DARK_PAPER  # letters on bright fills, in both themes
-VEIL = "rgba(255,255,255,0.85)"  # behind letters that stand on marks
-EMPTY, FEWEST = "#EEF1F5", "#F9DDB1"  # cells without bad rows, and with the fewest
+EMPTY, FEWEST = "#EEF1F5", "#B57600"  # cells without bad rows, and with the fewest
+SHEER = 0.8  # opacity of many marks, so that places with more of them are darker and one alone is seen all the same
+EDGE = "#80808073"  # lines of tables, on whatever paper
 FONT = "'Source Sans', 'Source Sans 3', 'Source Sans Pro', system-ui, sans-serif"
 
-# What each colour becomes on a dark page; what is not here (fills with INK on them, say) stays as it is.
+# What each colour becomes on a dark page; what is not here stays as it is.
 DARK = {
     PAPER: DARK_PAPER,
     TEXT: DARK_TEXT,
     MUTED: "#A3AFBD",
     GRID: "#2A323B",
-    VEIL: "rgba(20,24,29,0.85)",
     EMPTY: "#232A32",
-    FEWEST: "#5A3F12",
+    FEWEST: "#A8650F",
     SAFE: "#009E73",
     SAFE_TEXT: "#2FC497",
     AT_RISK: "#E69F00",
@@ -53,6 +55,50 @@ DARK = {
     THRESHOLD: "#3D9BE0",
     BIN: "#66727F",
 }
+
+
+# The app's own theme, which .streamlit/config.toml holds.
+APP = {
+    "light": {
+        "primaryColor": THRESHOLD,
+        "backgroundColor": PAPER,
+        "secondaryBackgroundColor": "#F4F6F8",
+        "textColor": TEXT,
+        "borderColor": "#D9DFE6",
+    },
+    "dark": {
+        "primaryColor": DARK[THRESHOLD],
+        "backgroundColor": DARK_PAPER,
+        "secondaryBackgroundColor": "#1E242B",
+        "textColor": DARK_TEXT,
+        "borderColor": "#36404B",
+    },
+}
+
+
+def tint(colour: str, share: float = 0.28, paper: str = PAPER) -> str:
+    """A shade of a colour near that of the paper."""
+    parts = ([int(one[at : at + 2], 16) for at in (1, 3, 5)] for one in (paper, colour))
+    return "#" + "".join(f"{round(ground + (part - ground) * share):02X}" for ground, part in zip(*parts, strict=True))
+
+
+_BAND = 0.13  # of its colour, that a band behind marks has
+BAND = tint(CERTAIN, _BAND)
+DARK |= {tint(light): tint(dark, paper=DARK_PAPER) for light, dark in DARK.items()}
+DARK[BAND] = tint(DARK[CERTAIN], _BAND, DARK_PAPER)
+
+
+class Mark(NamedTuple):
+    """How a kind of mark is drawn: its colour, its symbol, and the ground of its cell where it stands in one."""
+
+    ink: str
+    symbol: str
+    ground: str
+
+
+def _mark(hue: str, ink: str, symbol: str) -> Mark:
+    return Mark(ink, symbol, tint(hue))
+
 
 UNKNOWN = "unknown"
 REFUSED_WORD = "refused"
@@ -79,54 +125,52 @@ VERDICTS = {
 # States of points at which runs are compared, and of tokens: colours by kind of state, each with a symbol of its own.
 ORDER, ORDER_TEXT = TIES, TIES_TEXT
 UPSTREAM, UPSTREAM_TEXT = AT_RISK, AT_RISK_TEXT
-UNPAIRED = INVALID
+UNPAIRED, UNPAIRED_TEXT = INVALID, INVALID_TEXT
 CALM, CALM_TEXT = BIN, REFUSED_TEXT
-STATES: dict[str, tuple[str, str]] = {
-    "values vary": (LOSSY, "x"),
-    "missing": (UNPAIRED, "triangle-down"),
-    "extra": (UNPAIRED, "triangle-up"),
-    "duplicate": (UNPAIRED, "cross"),
-    "ties vary": (TIES, "circle"),
-    "order varies": (ORDER, "circle-open"),
-    "reordered": (UNPAIRED, "hourglass"),
-    "input differs": (UPSTREAM, "diamond"),
-    "not comparable": (CALM, "square-open"),
-    "same": (CALM, "square"),
+STATES: dict[str, Mark] = {
+    "values vary": _mark(LOSSY, LOSSY_TEXT, "x"),
+    "missing": _mark(UNPAIRED, UNPAIRED_TEXT, "triangle-down"),
+    "extra": _mark(UNPAIRED, UNPAIRED_TEXT, "triangle-up"),
+    "duplicate": _mark(UNPAIRED, UNPAIRED_TEXT, "cross"),
+    "ties vary": _mark(TIES, TIES_TEXT, "circle"),
+    "order varies": _mark(ORDER, ORDER_TEXT, "bowtie-open"),
+    "reordered": _mark(UNPAIRED, UNPAIRED_TEXT, "hourglass"),
+    "input differs": _mark(UPSTREAM, UPSTREAM_TEXT, "diamond"),
+    "not comparable": _mark(CALM, CALM_TEXT, "line-ew-open"),
+    "same": _mark(CALM, CALM_TEXT, "square"),
 }
-TOKENS: dict[str, tuple[str, str]] = {
-    "token differs": (CHOSEN, "star"),
-    "token differs by a tie or near-tie": (CHOSEN, "star-open"),
-    "missing": (UNPAIRED, "triangle-down"),
-    "extra": (UNPAIRED, "triangle-up"),
-    "logits differ": (UPSTREAM, "diamond-open"),
-    "not comparable": (CALM, "square-open"),
-    "same": (CALM, "square"),
+TOKENS: dict[str, Mark] = {
+    "token differs": _mark(CHOSEN, CHOSEN, "star"),
+    "token differs by a tie or near-tie": _mark(CHOSEN, CHOSEN, "star-open"),
+    "missing": _mark(UNPAIRED, UNPAIRED_TEXT, "triangle-down"),
+    "extra": _mark(UNPAIRED, UNPAIRED_TEXT, "triangle-up"),
+    "logits differ": _mark(UPSTREAM, UPSTREAM_TEXT, "diamond-open"),
+    "not comparable": _mark(CALM, CALM_TEXT, "line-ew-open"),
+    "same": _mark(CALM, CALM_TEXT, "square"),
 }
 # Where a row stands in a release.
-STANDINGS: dict[str, tuple[str, str]] = {
-    "fault": (INVALID, "triangle-down"),
-    "loses": (LOSSY, "x"),
-    "can lose": (AT_RISK, "diamond"),
-    "clean": (SAFE, "circle"),
-    "refused": (REFUSED, "square-open"),
-    "unknown": (REFUSED, "circle-open"),
+STANDINGS: dict[str, Mark] = {
+    "fault": _mark(INVALID, INVALID_TEXT, "triangle-down"),
+    "loses": _mark(LOSSY, LOSSY_TEXT, "x"),
+    "can lose": _mark(AT_RISK, AT_RISK_TEXT, "diamond"),
+    "clean": _mark(SAFE, SAFE_TEXT, "circle"),
+    "refused": _mark(REFUSED, REFUSED_TEXT, "line-ew-open"),
+    "unknown": _mark(REFUSED, REFUSED_TEXT, "circle-open"),
 }
-STANDING_TEXTS = {
-    "fault": INVALID_TEXT,
-    "loses": LOSSY_TEXT,
-    "can lose": AT_RISK_TEXT,
-    "clean": SAFE_TEXT,
-    "refused": REFUSED_TEXT,
-    "unknown": REFUSED_TEXT,
+# Whether a release's variants of a path lose winners.
+LOSSES: dict[str, Mark] = {
+    "keeps every winner": _mark(SAFE, SAFE_TEXT, "circle"),
+    "can lose winners": _mark(LOSSY, LOSSY_TEXT, "x"),
 }
-STATE_TEXTS = {
-    "values vary": LOSSY_TEXT,
-    "ties vary": TIES_TEXT,
-    "order varies": ORDER_TEXT,
-    "input differs": UPSTREAM_TEXT,
-    **dict.fromkeys(("missing", "extra", "duplicate", "reordered"), INVALID_TEXT),
-    **dict.fromkeys(("same", "not comparable"), CALM_TEXT),
+# How a remedy does.
+REMEDIES: dict[str, Mark] = {
+    "keeps every winner": _mark(SAFE, SAFE_TEXT, "circle"),
+    "helps": _mark(AT_RISK, AT_RISK_TEXT, "diamond"),
+    "does not help": _mark(LOSSY, LOSSY_TEXT, "x"),
+    "not known": _mark(REFUSED, REFUSED_TEXT, "circle-open"),
 }
+STANDING_TEXTS = {name: mark.ink for name, mark in STANDINGS.items()}
+STATE_TEXTS = {name: mark.ink for name, mark in STATES.items()}
 
 
 def risk_colour(level: str | None) -> str:

@@ -16,10 +16,7 @@ from workbench.paths.spec import Path, Variant
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-STATES: dict[str, tuple[str, str]] = {
-    "keeps every winner": (palette.SAFE, "circle"),
-    "can lose winners": (palette.LOSSY, "x"),
-}
+STATES = palette.LOSSES
 _LANE = 38
 _UP = 0.13  # of a lane, that makes room for the capacity below a mark
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from workbench.figures import palette
-from workbench.figures.frame import new_figure
+from workbench.figures.frame import casing, new_figure
 from workbench.figures.words import plain
 from workbench.paths.steps import Kind, Step
 
@@ -264,14 +264,9 @@ def _out(drawing: _Drawing, place: float, step: Step) -> None:
 
 def _threshold(drawing: _Drawing, place: float, step: Step) -> None:
     _scores(drawing, place, step)
-    drawing.add_shape(
-        type="line",
-        x0=place + 0.1,
-        x1=place + 0.9,
-        y0=72,
-        y1=72,
-        line={"color": palette.THRESHOLD, "width": 2, "dash": "dot"},
-    )
+    line = {"color": palette.THRESHOLD, "width": 2, "dash": "dot"}
+    for one in (casing(line), line):
+        drawing.add_shape(type="line", x0=place + 0.1, x1=place + 0.9, y0=72, y1=72, line=one)
 
 
 _DRAWN: dict[Kind, Callable[[_Drawing, float, Step], None]] = {

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 MOST = 40  # remedies of a picture
 HOLDS = {True: "every length", False: "these rows", None: "not known"}
-# How a remedy does: colour of its mark, and symbol.
-STATES: dict[str, tuple[str, str]] = {
-    "keeps every winner": (palette.SAFE, "circle"),
-    "helps": (palette.AT_RISK, "diamond"),
-    "does not help": (palette.LOSSY, "x"),
-    "not known": (palette.REFUSED, "circle-open"),
-}
+STATES = palette.REMEDIES
 _LANE, _TOP, _BOTTOM = 24, 58, 58  # pixels
 _LEGEND = 24  # pixels of the legend above the picture's first line of text
 _LABEL = 40  # characters
@@ -64,7 +58,12 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
     figure = new_figure(_TOP + _LANE * len(drawn) + _BOTTOM, left=left, right=28, top=_TOP, bottom=_BOTTOM)
     now = 100 * part.now.safe / max(part.now.rows, 1)
     figure.add_shape(
-        type="line", x0=now, x1=now, y0=0.6, y1=0.4 - len(drawn), line={"dash": "dot", "color": palette.CAPACITY}
+        type="line",
+        x0=now,
+        x1=now,
+        y0=0.6,
+        y1=0.4 - len(drawn),
+        line={"dash": "dot", "width": 1.5, "color": palette.CAPACITY},
     )
     figure.add_annotation(
         x=now,
@@ -76,7 +75,7 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
         xanchor="left" if now < 50 else "right",
         font={"size": 12, "color": palette.TEXT},
     )
-    for state, (colour, symbol) in STATES.items():
+    for state, mark in STATES.items():
         lanes = [lane for lane, one in enumerate(drawn) if one.state == state]
         if lanes:
             figure.add_trace(
@@ -85,15 +84,15 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
                     y=[-lane for lane in lanes],
                     mode="markers",
                     name=state,
-                    marker=_marker(colour, symbol),
+                    marker=_marker(mark.ink, mark.symbol),
                     hovertext=[_told(drawn[lane]) for lane in lanes],
                     hovertemplate="%{hovertext}<extra></extra>",
                     selected={"marker": {"opacity": 1}},
                     unselected={"marker": {"opacity": 1}},
                 )
             )
-    for state, (colour, _) in STATES.items():
-        _stems(figure, drawn, [lane for lane, one in enumerate(drawn) if one.state == state], colour)
+    for state, mark in STATES.items():
+        _stems(figure, drawn, [lane for lane, one in enumerate(drawn) if one.state == state], mark.ink)
     timed = any(one.cost is not None for one in drawn)
     if timed:
         _times(figure, drawn)
@@ -107,7 +106,7 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
                 marker={
                     "symbol": "square-open",
                     "size": _SIZE + 8,
-                    "color": palette.THRESHOLD,
+                    "color": palette.CHOSEN,
                     "line": {"width": 2.5},
                 },
                 hoverinfo="skip",

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.analysis.repeatability import Held, Member, Repeatability
 from workbench.figures import palette
-from workbench.figures.frame import axis, new_figure
+from workbench.figures.frame import axis, casing, new_figure
 from workbench.figures.words import count, value
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ BARS = 1000  # calls at most that have a bar of their own
 SHOWN = 2000  # lines of the table
 ABOVE, TIES, BELOW = "winner, above the cut", "at the cut", "loser, below the cut"
 SIDES: dict[str, tuple[str, str]] = {
-    ABOVE: (palette.LOSSY, "circle"),
-    TIES: (palette.TIES, "diamond"),
-    BELOW: (palette.INVALID, "x"),
+    ABOVE: (palette.LOSSY_TEXT, "circle"),
+    TIES: (palette.TIES_TEXT, "diamond"),
+    BELOW: (palette.INVALID_TEXT, "x"),
 }
 EVERY, SOME, NONE = "in every call", "in some calls", "in no call"
+_WIDTH, _LETTER = 640, 7  # pixels that bars have where a page is narrow, and that a digit takes
 _HATCH = {"fillmode": "overlay", "fgcolor": palette.PAPER, "size": 6, "solidity": 0.15}
-_PARTS = {EVERY: (palette.SAFE, ""), SOME: (palette.AT_RISK, "/"), NONE: (palette.CERTAIN, "x")}
+_PARTS = {EVERY: (palette.SAFE_TEXT, ""), SOME: (palette.AT_RISK, "/"), NONE: (palette.CERTAIN, "x")}
 
 
 def side_of(member: Member) -> str:
@@ -53,6 +54,7 @@ def held_figure(found: Repeatability) -> go.Figure:
         lanes = [("winners", Held(above.every + ties.every, above.some + ties.some, above.none + ties.none))]
     lanes += [("losers selected", replace(below, none=0))] if below.every + below.some else []
     figure = new_figure(96 + 34 * len(lanes), left=150, top=34, bottom=46)
+    whole = max(1, *(held.every + held.some + held.none for _, held in lanes))
     before = np.zeros(len(lanes), dtype=np.int64)
     for part, field in ((EVERY, "every"), (SOME, "some"), (NONE, "none")):
         numbers = np.array([getattr(held, field) for _, held in lanes])
@@ -66,16 +68,13 @@ def held_figure(found: Repeatability) -> go.Figure:
                     base=before.copy(),
                     width=0.62,
                     name=part,
-                    text=[count(int(number)) if number else "" for number in numbers],
-                    textposition="inside",
-                    insidetextanchor="middle",
-                    textfont={"size": 12, "color": palette.PAPER if part != SOME else palette.INK},
                     marker={"color": colour, "pattern": {"shape": hatch, **_HATCH}},
                     hovertemplate=f"%{{x:,d}} {part}<extra></extra>",
                 )
             )
+            _numbers(figure, numbers, before, whole)
         before += numbers
-    figure.update_xaxes(**axis("indices", range=[0, 1.02 * max(1, int(before.max(initial=1)))], tickformat=",d"))
+    figure.update_xaxes(**axis("indices", range=[0, 1.02 * whole], tickformat=",d"))
     figure.update_yaxes(
         **axis(
             "",
@@ -87,6 +86,23 @@ def held_figure(found: Repeatability) -> go.Figure:
     )
     figure.update_layout(barmode="overlay", dragmode=False, **_legend())
     return figure
+
+
+def _numbers(figure: go.Figure, numbers: np.ndarray, before: np.ndarray, whole: int) -> None:
+    """How many a bar stands for, on paper of its own, since a hatch is no ground for letters; of bars that are wide
+    enough."""
+    for lane, (number, start) in enumerate(zip(numbers.tolist(), before.tolist(), strict=True)):
+        text = count(number)
+        if number and _WIDTH * number / whole > _LETTER * len(text) + 12:
+            figure.add_annotation(
+                x=start + number / 2,
+                y=-lane,
+                text=text,
+                showarrow=False,
+                font={"size": 12, "color": palette.TEXT},
+                bgcolor=palette.PAPER,
+                borderpad=1,
+            )
 
 
 def frequency_figure(found: Repeatability, k: int) -> go.Figure:
@@ -111,7 +127,12 @@ def frequency_figure(found: Repeatability, k: int) -> go.Figure:
                     y=np.array([100 * member.share for member in mine], dtype=np.float32),
                     mode="markers",
                     name=side,
-                    marker={"symbol": symbol, "size": 7 if len(members) < 500 else 5, "color": colour, "opacity": 0.75},
+                    marker={
+                        "symbol": symbol,
+                        "size": 7 if len(members) < 500 else 5,
+                        "color": colour,
+                        "opacity": palette.SHEER,
+                    },
                     customdata=np.array([[member.index, member.held, member.gap] for member in mine]),
                     hovertemplate=(
                         f"{side}<br>index %{{customdata[0]:,d}}, rank %{{x:,d}}<br>in %{{customdata[1]:,d}} of "
@@ -168,7 +189,9 @@ def missing_figure(missing: Sequence[int], of: int) -> go.Figure:
         )
     )
     mean = float(numbers.mean())
-    figure.add_hline(y=mean, line={"color": palette.MUTED, "width": 1.5, "dash": "dot"})
+    line = {"color": palette.MUTED, "width": 1.5, "dash": "dot"}
+    figure.add_hline(y=mean, line=casing(line))
+    figure.add_hline(y=mean, line=line)
     figure.add_annotation(
         xref="paper",
         x=1,
@@ -178,6 +201,7 @@ def missing_figure(missing: Sequence[int], of: int) -> go.Figure:
         text=f"mean {value(mean, 4)}",
         showarrow=False,
         font={"size": 12, "color": palette.MUTED},
+        bgcolor=palette.PAPER,
     )
     whole = {"dtick": 1} if len(numbers) <= 12 else {}
     title = "call" if each == 1 else f"call, the most of {each} at a time"

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.figures import palette
-from workbench.figures.grid import tint
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_TINTED = {tint(light): tint(dark, paper=palette.DARK_PAPER) for light, dark in palette.DARK.items() if light[0] == "#"}
-_DARK = {**_TINTED, **palette.DARK}
 _SPAN = re.compile(r"(?<=<span style='color:)#[0-9A-F]{6}(?='>)")
 
 
 def on_dark(colour: str) -> str:
     """What a colour of the palette, or a tint of one, becomes on a dark page; others stay as they are."""
-    return _DARK.get(colour, colour)
+    return palette.DARK.get(colour, colour)
 
 
 def darkened(figure: go.Figure) -> go.Figure:

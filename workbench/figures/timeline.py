@@ -61,7 +61,7 @@ def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
         marks_of(figure, told, mark, palette.TOKENS, size, f"token: {mark.removeprefix('token ')}")
     for name, number, symbol, colour in (
         ("first point at which they part", laid.first, "circle-open", palette.TEXT),
-        ("shown below", chosen, "square-open", palette.THRESHOLD),
+        ("shown below", chosen, "square-open", palette.CHOSEN),
     ):
         place = None if number is None else laid.places.get(number)
         if place is not None:

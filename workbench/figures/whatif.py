@@ -175,7 +175,7 @@ def _marks(figure: go.Figure, curve: Curve, at: np.ndarray, places: np.ndarray, 
             marker={
                 "size": 8,
                 "symbol": [MARKS.get(level or "", "square-open") for level in levels],
-                "color": [palette.mark_colour(level) for level in levels],
+                "color": [palette.risk_colour(level) for level in levels],
                 "opacity": 1,
             },
             customdata=np.array(curve.at, dtype=float),
@@ -218,7 +218,7 @@ def _span(figure: go.Figure, curve: Curve, at: np.ndarray, scale: Scale) -> None
             mode="lines",
             name="least to most",
             fill="toself",
-            fillcolor="rgba(213, 94, 0, 0.13)",
+            fillcolor=palette.BAND,
             line={"width": 0},
             hoverinfo="skip",
         )
