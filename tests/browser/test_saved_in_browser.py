@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page
 import workbench as wb
 
 ROOT = Path(__file__).parents[2]
+PAPER_OF_PICTURES = """() => [...document.querySelectorAll(".picture .main-svg:first-child")].map(
+  one => getComputedStyle(one).backgroundColor)"""
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -30,6 +32,16 @@ def test_the_page_of_a_row_draws_its_pictures_and_asks_for_nothing(
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     paper = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[theme]
+    assert page.evaluate(PAPER_OF_PICTURES) == [paper] * 3
+    other = "dark" if theme == "light" else "light"
+    page.emulate_media(color_scheme=other)  # type: ignore[arg-type]
+    page.wait_for_timeout(500)
+    assert paper not in page.evaluate(PAPER_OF_PICTURES)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(PAPER_OF_PICTURES) == ["rgb(255, 255, 255)"] * 3
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen", color_scheme=theme)  # type: ignore[arg-type]
     script = "const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s)"
     page.evaluate(f"() => {{ {script} }}")
     assert page.evaluate("window.ran") is None

@@ -10,14 +10,19 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 import torch
+from plotly.io.json import to_json_plotly
 
 import workbench as wb
+from tests.figures.colours import contrast
 from workbench.errors import UsageError
+from workbench.figures import palette, themes
 from workbench.figures.html import MARKED, as_text, fragment
+from workbench.figures.notebook import parts_of
 from workbench.figures.page import page
 from workbench.figures.parts import Folded, Note, Part, Picture, Said, Table
 from workbench.figures.row_page import Origin, row_page
@@ -91,6 +96,12 @@ def policy_of(text: str) -> dict[str, list[str]]:
     return {part.split()[0]: part.split()[1:] for part in unescape(said[1]).split(";")}
 
 
+def pictures_of(seen: Seen) -> list[list[Any]]:
+    """The figures of a page, each with what changes in it on a dark page."""
+    calls = re.findall(r'^picture\("picture-\d+", \.\.\.(.*)\);$', seen.scripts[1], re.MULTILINE)
+    return [json.loads(told) for told in calls]
+
+
 def test_nothing_of_a_file_is_markup() -> None:
     seen = Seen(page(HOSTILE, PARTS, HOSTILE))
     assert "img" not in seen.tags
@@ -108,7 +119,7 @@ def test_a_page_runs_its_own_scripts_alone_and_fetches_nothing() -> None:
     hashes = [f"'sha256-{b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in seen.scripts]
     assert policy["script-src"] == hashes
     assert not any("http" in source for sources in policy.values() for source in sources)
-    drawn = json.loads(seen.scripts[1].split("const drawn = ")[1].split(";\nPlotly")[0])
+    (drawn, _), *_ = pictures_of(seen)
     assert drawn["data"][0]["name"] == HOSTILE
 
 
@@ -126,15 +137,32 @@ def test_a_piece_of_a_notebook_has_neither_script_nor_picture_and_the_same_cells
     assert as_text(PARTS).count(HOSTILE) == 7
 
 
+def test_pictures_of_a_page_become_what_the_app_shows_in_the_dark(found: Inspection) -> None:
+    drawn = [part.draw() for part in parts_of(found) if isinstance(part, Picture)]
+    shown = pictures_of(Seen(page("a page", parts_of(found), "a test")))
+    assert len(shown) == len(drawn) > 0
+    for figure, (light, changes) in zip(drawn, shown, strict=True):
+        assert light == json.loads(to_json_plotly(figure))
+        for place, value in changes:
+            part = light
+            for step in place[:-1]:
+                part = part[step]
+            part[place[-1]] = value
+        assert light == json.loads(to_json_plotly(themes.darkened(figure)))
+        assert len(json.dumps(changes)) < 20_000
+
+
 def test_words_of_findings_are_chips_that_read_on_light_and_dark() -> None:
     table = Table(
         "", (("risk", "word"), ("state", "word"), ("other", "word")), (("certain", "values vary", "certain"),)
     )
     text = fragment([table])
-    assert re.findall(r'class="chip" style="background:(#\w+)">([\w ]+)<', text) == [
-        (MARKED["certain"], "certain"),
-        (MARKED["values vary"], "values vary"),
+    assert re.findall(r'class="chip" style="--light:(#\w+);--dark:(#\w+)">([\w ]+)<', text) == [
+        (MARKED[word], palette.DARK[MARKED[word]], word) for word in ("certain", "values vary")
     ]
+    for colour in MARKED.values():
+        assert contrast(palette.PAPER, colour) >= 4.5
+        assert contrast(palette.DARK_PAPER, palette.DARK[colour]) >= 4.5
 
 
 def test_the_page_of_a_row_holds_what_happened_and_where_it_is_from(found: Inspection) -> None:
@@ -155,7 +183,7 @@ def test_the_page_of_a_row_holds_what_happened_and_where_it_is_from(found: Inspe
     census = next(table for table in seen.tables if table[0][:2] == ["path", "risk"])
     assert census[1][:5] == ["▸ vllm.histogram_2048", "at risk", "4,096", "3,708", "512"]
     assert len(census) - 1 == sum(not risk.refused for risk in found.census)
-    assert text.count("Plotly.newPlot") == 3
+    assert len(pictures_of(seen)) == 3
     assert str(ROOT) not in text
     assert len(text) < 5_500_000
 

@@ -7,8 +7,9 @@ from html import escape
 
 from workbench.figures import palette
 from workbench.figures.parts import Beside, Folded, Note, Part, Picture, Said, Table, cell_text
+from workbench.figures.themes import on_dark
 
-# Words that are drawn as chips: white on a dark shade, which reads on light and on dark paper.
+# Words that are drawn as chips.
 MARKED = {
     **palette.VERDICTS,
     **palette.RISKS,
@@ -17,12 +18,22 @@ MARKED = {
     "harmful": palette.INVALID_TEXT,
     "error": palette.INVALID_TEXT,
 }
+# Where a page around a piece of HTML says that it is dark: JupyterLab, VS Code, Colab.
+_DARK_PAGES = ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]')
 _CHIPS = ("finding", "verdict", "risk", "state", "standing")  # columns of such words
+
+
+def dark_style(within: str) -> str:
+    """The colours of pieces on a dark page. ``within``: a selector of what is around them."""
+    return f"""{within} .wb.wb.wb .said {{ border-left-color: var(--dark); }}
+{within} .wb.wb.wb .chip {{ color: {palette.DARK_PAPER}; background: var(--dark); }}
+"""
+
 
 # The class thrice, so that it stands over what a notebook says of tables. Text has the colour of what is around it.
 STYLE = f"""
 .wb.wb.wb {{ font: 14px/1.45 {palette.FONT}; max-width: 1180px; }}
-.wb.wb.wb .said {{ border-left: 5px solid; padding: 0.1rem 0 0.1rem 0.8rem; margin: 0.4rem 0 0.6rem;
+.wb.wb.wb .said {{ border-left: 5px solid var(--light); padding: 0.1rem 0 0.1rem 0.8rem; margin: 0.4rem 0 0.6rem;
   font-size: 1.12em; overflow-wrap: anywhere; }}
 .wb.wb.wb .said span, .wb.wb.wb .said {{ color: inherit; }}
 .wb.wb.wb .small {{ opacity: 0.75; margin: 0.3rem 0; overflow-wrap: anywhere; }}
@@ -37,10 +48,10 @@ STYLE = f"""
 .wb.wb.wb th {{ font-weight: 600; }}
 .wb.wb.wb .number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 .wb.wb.wb .word {{ white-space: nowrap; }} .wb.wb.wb .text {{ min-width: 9rem; }}
-.wb.wb.wb .chip {{ color: {palette.PAPER}; border-radius: 3px; padding: 0.05rem 0.4rem; font-weight: 600;
-  -webkit-print-color-adjust: exact; print-color-adjust: exact; }}
+.wb.wb.wb .chip {{ color: {palette.PAPER}; background: var(--light); border-radius: 3px; padding: 0.05rem 0.4rem;
+  font-weight: 600; -webkit-print-color-adjust: exact; print-color-adjust: exact; }}
 .wb.wb.wb details {{ margin: 0.7rem 0; }} .wb.wb.wb summary {{ cursor: pointer; font-weight: 600; }}
-"""
+{"".join(map(dark_style, _DARK_PAGES))}"""
 
 
 def fragment(parts: Iterable[Part], draw: Callable[[Picture], str] = lambda picture: "", heading: str = "div") -> str:
@@ -56,7 +67,7 @@ def _pieces(parts: Iterable[Part], draw: Callable[[Picture], str], heading: str)
     for part in parts:
         match part:
             case Said(text, colour):
-                yield f'<div class="said" style="border-left-color:{colour}"><span>{escape(text)}</span></div>\n'
+                yield f'<div class="said" style="{_both(colour)}"><span>{escape(text)}</span></div>\n'
             case Note(text):
                 yield f'<div class="small">{escape(text)}</div>\n'
             case Picture(title, _, about):
@@ -70,6 +81,11 @@ def _pieces(parts: Iterable[Part], draw: Callable[[Picture], str], heading: str)
             case Folded(title, inside):
                 body = "".join(_pieces(inside, draw, heading))
                 yield f"<details><summary>{escape(title)}</summary>\n{body}</details>\n"
+
+
+def _both(colour: str) -> str:
+    """A colour, and what it becomes on a dark page."""
+    return f"--light:{colour};--dark:{on_dark(colour)}"
 
 
 def _title(text: str, heading: str) -> str:
@@ -95,7 +111,7 @@ def table_html(table: Table, heading: str = "div") -> str:
 def _cell(name: str, kind: str, said: str) -> str:
     word, comma, rest = said.partition(",")
     if name in _CHIPS and word in MARKED:
-        chip = f'<span class="chip" style="background:{MARKED[word]}">{escape(word)}</span>'
+        chip = f'<span class="chip" style="{_both(MARKED[word])}">{escape(word)}</span>'
         return f'<td class="{kind}">{chip}{escape(comma + rest)}</td>'
     return f'<td class="{kind}">{escape(said)}</td>'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from base64 import b64encode
 from collections.abc import Sequence
@@ -10,8 +11,8 @@ from html import escape
 from pathlib import Path
 
 from workbench.errors import UsageError
-from workbench.figures import palette
-from workbench.figures.html import STYLE, fragment
+from workbench.figures import palette, themes
+from workbench.figures.html import STYLE, dark_style, fragment
 from workbench.figures.parts import Note, Part, Picture
 from workbench.targets import put_in_place
 
@@ -21,22 +22,37 @@ body {{ max-width: 1180px; margin: 2rem auto; padding: 0 1.2rem; font-family: {p
 h1 {{ font-size: 1.5rem; overflow-wrap: anywhere; }}
 .wb.wb.wb h2.title {{ font-size: 1.15em; margin: 1.8rem 0 0.4rem; }}
 .wb.wb.wb .said {{ font-size: 1.2em; }}
-.picture {{ background: {palette.PAPER}; color: {palette.TEXT}; border-radius: 4px; }}
+.picture {{ background: {palette.PAPER}; }}
 section {{ break-inside: avoid; }}
 @media screen and (prefers-color-scheme: dark) {{
   :root {{ background: {palette.DARK_PAPER}; color: {palette.DARK_TEXT}; }}
-}}
+  .picture {{ background: {palette.DARK_PAPER}; }}
+  {dark_style(":root")}}}
 @media print {{
   :root {{ color-scheme: only light; }} body {{ margin: 0; max-width: none; padding: 0; font-size: 12px; }}
   .wb.wb.wb .wide {{ overflow: visible; }}
 }}
 @page {{ margin: 12mm; }}
 """
-# What follows a picture: it is as wide as its place, on paper too.
-_FITS = """
-for (const [when, width] of [["beforeprint", 690], ["afterprint", undefined]])
-  addEventListener(when, () => document.querySelectorAll(".picture").forEach(one => width
-    ? Plotly.relayout(one, {width: width}) : Plotly.relayout(one, {width: null, autosize: true})));
+# Pictures are as wide as their place, on paper too, and in the colours of the viewer's theme; paper is white.
+_SHOWN = """
+const dark = matchMedia("(prefers-color-scheme: dark)"), pictures = [];
+let printed = false;
+function show({name, drawn, changes}) {
+  const shown = structuredClone(drawn);
+  for (const [place, value] of dark.matches && !printed ? changes : []) {
+    const last = place.pop();
+    place.reduce((part, step) => part[step], shown)[last] = value;
+    place.push(last);
+  }
+  if (printed) shown.layout.width = 690;
+  Plotly.react(name, shown.data, shown.layout, {displayModeBar: false, responsive: true});
+}
+const all = (now = printed) => { printed = now; pictures.forEach(show); };
+function picture(name, drawn, changes) { pictures.push({name, drawn, changes}); show(pictures.at(-1)); }
+dark.addEventListener("change", () => all());
+addEventListener("beforeprint", () => all(true));
+addEventListener("afterprint", () => all(false));
 """
 
 
@@ -54,7 +70,7 @@ def page(title: str, parts: Sequence[Part], made_by: str) -> str:
         return f'<div class="picture" id="{name}"></div>'
 
     body = fragment([*parts, Note(f"Made by {made_by}.")], draw, "h2")
-    scripts = [_plotly(), "\n".join([*calls, _FITS])] if calls else []
+    scripts = [_plotly(), "\n".join([_SHOWN, *calls])] if calls else []
     policy = [
         "default-src 'none'",
         "base-uri 'none'",
@@ -102,11 +118,10 @@ def _plotly() -> str:
 def _call(picture: Picture, name: str) -> str:
     from plotly.io.json import to_json_plotly
 
-    drawn = to_json_plotly(picture.draw()).replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    return f'{{ const drawn = {drawn};\nPlotly.newPlot("{name}", drawn.data, drawn.layout, {_CONFIG}); }}'
-
-
-_CONFIG = '{"displayModeBar": false, "responsive": true}'
+    figure = picture.draw()
+    drawn, dark = (json.loads(to_json_plotly(one)) for one in (figure, themes.darkened(figure)))
+    told = json.dumps([drawn, themes.changes(drawn, dark)], separators=(",", ":")).replace("<", "\\u003c")
+    return f'picture("{name}", ...{told});'
 
 
 def _hash(script: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,30 @@ def darkened(figure: go.Figure) -> go.Figure:
     import plotly.graph_objects as go
 
     return go.Figure(_exchanged(figure.to_dict(), colours=False))
+
+
+Change = tuple[list[str | int], Any]
+
+
+def changes(light: Any, dark: Any) -> list[Change]:
+    """Where two figures as JSON differ that are alike but for their colours: places, and what stands there in the
+    other one. A list of colours is one place."""
+    return list(_changes(light, dark, []))
+
+
+def _changes(light: Any, dark: Any, place: list[str | int]) -> Iterator[Change]:
+    if light == dark:
+        return
+    steps: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(light, dict):
+        steps = light.items()
+    elif isinstance(light, list) and any(isinstance(part, dict | list) for part in light):
+        steps = enumerate(light)
+    if steps:
+        for step, part in steps:
+            yield from _changes(part, dark[step], [*place, step])
+    else:
+        yield place, dark
 
 
 def _exchanged(part: Any, colours: bool) -> Any:
