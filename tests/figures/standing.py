@@ -41,12 +41,12 @@ class Drawn:
 
 def drawn(figure: go.Figure) -> set[Drawn]:
     """All letters, marks and lines that carry meaning, each with every colour it stands on."""
-    return set(_Laid(_decoded(figure.to_dict())).everything())
+    return set(Laid(figure).everything())
 
 
 def text_boxes(figure: go.Figure, width: int = WIDTH) -> list[tuple[str, Box]]:
     """The texts that stand in the picture, with the places they take."""
-    return [(text, box) for text, box, *_ in _Laid(_decoded(figure.to_dict()), width).texts()]
+    return [(text, box) for text, box, *_ in Laid(figure, width).texts()]
 
 
 def _decoded(part: Any) -> Any:
@@ -77,8 +77,11 @@ class _Axis:
         return self.start + (number - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-class _Laid:
-    def __init__(self, figure: dict[str, Any], width: int = WIDTH) -> None:
+class Laid:
+    """A figure with the places of what it draws."""
+
+    def __init__(self, drawn: go.Figure, width: int = WIDTH) -> None:
+        figure = _decoded(drawn.to_dict())
         self.data: list[dict[str, Any]] = figure["data"]
         self.layout: dict[str, Any] = figure["layout"]
         margin = self.layout["margin"]
@@ -234,10 +237,12 @@ class _Laid:
         for one in self.data:
             if one["type"] == "scatter" and "text" in one.get("mode", "") and one.get("text") is not None:
                 across, down = self.of(one)
-                font = one.get("textfont", {})
+                font, reach = one.get("textfont", {}), 8 if "markers" in one["mode"] else 0
                 for x, y, text in zip(across.at(one["x"]), down.at(one["y"]), one["text"], strict=True):
                     if text:
-                        box = _text_box(_plain(text), x, y, font["size"], one.get("textposition", "middle center"))
+                        box = _text_box(
+                            _plain(text), x, y, font["size"], one.get("textposition", "middle center"), reach
+                        )
                         yield _plain(text), box, font.get("color", self.ink), None
 
     def _annotation_box(self, one: dict[str, Any], size: float) -> Box:
@@ -247,7 +252,7 @@ class _Laid:
         named = one.get("yanchor", "middle")
         over = {"bottom": "top", "top": "bottom"}.get(named, "middle")
         aside = {"left": "right", "right": "left"}.get(one.get("xanchor", "center"), "center")
-        return _text_box(_plain(one["text"]), x, y - one.get("yshift", 0), size, f"{over} {aside}", reach=0)
+        return _text_box(_plain(one["text"]), x, y - one.get("yshift", 0), size, f"{over} {aside}", 0)
 
     def _of_shape(self, shape: dict[str, Any]) -> Iterator[Drawn]:
         line = shape.get("line", {})
@@ -344,7 +349,7 @@ def _within(box: Box) -> np.ndarray:
     return np.stack([x.ravel(), y.ravel()], axis=1)
 
 
-def _text_box(text: str, x: float, y: float, size: float, position: str, reach: float = 4) -> Box:
+def _text_box(text: str, x: float, y: float, size: float, position: str, reach: float) -> Box:
     """The place of a text that stands ``position`` (as "top right") of a point."""
     lines: Sequence[str] = text.split("<br>")
     wide, high = LETTER * size * max(map(len, lines)), LINE * size * len(lines)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.test_compare import bad
 from workbench.figures import palette
-from workbench.figures.compare import compared_figure, number_text, place_at
+from workbench.figures.compare import compared_figure, number_text, place_at, shown_texts
 from workbench.runs.case import Case
 from workbench.runs.compare import Compared, by_releases, by_variants, run_cell
 from workbench.runs.matrix import Cell
@@ -97,3 +97,9 @@ def test_reasons_are_text(found: Compared) -> None:
 def test_little_goes_to_the_browser(found: Compared, case: Case) -> None:
     assert len(compared_figure(found).to_json()) < 60_000
     assert len(compared_figure(by_releases(case, {})).to_json()) < 90_000
+
+
+def test_no_chance_is_nothing_where_every_order_loses_and_tiny_where_some_do_not(found: Compared) -> None:
+    cell = next(iter(found.cells.values()))
+    assert shown_texts(replace(cell, risk="certain", p_clean=0.0))[1] == "0"
+    assert shown_texts(replace(cell, risk="at risk", p_clean=0.0))[1] == "<1e−300"

@@ -80,6 +80,20 @@ def test_no_colour_is_written_outside_the_palette(path: Path) -> None:
     assert bool(literals(path)) == (path.name == "palette.py")
 
 
+def test_captions_of_the_app_are_read_on_both_of_its_grounds() -> None:
+    for text, grounds in (
+        (palette.TEXT, (palette.PAPER, palette.SURFACE)),
+        (palette.DARK_TEXT, (palette.DARK_PAPER, palette.DARK_SURFACE)),
+    ):
+        for ground in grounds:
+            assert contrast(palette.tint(text, palette.FADED, ground), ground) >= LEAST_OF_LETTERS
+
+
+def test_pages_show_code_in_colours_of_the_palette() -> None:
+    pages = [path for path in SOURCES if path.parent.name == "ui" and path.name != "common.py"]
+    assert not [path.name for path in pages if "st.code(" in path.read_text()]
+
+
 def test_the_theme_of_the_app_has_colours_of_the_palette() -> None:
     theme = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["theme"]
     for name, side in palette.APP.items():

@@ -6,6 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.fakes import Releases, clean, faults, loses, refuses
+from tests.figures.standing import Laid, text_boxes
 from tests.runs.test_matrix import small
 from workbench.figures import palette
 from workbench.figures.releases import MOST_RELEASES, MOST_ROWS, cell_at, is_numbered, places_shown, releases_figure
@@ -44,6 +45,16 @@ def test_symbols_tell_states_apart_without_colour() -> None:
     assert figure.layout.showlegend
 
 
+def test_an_outline_passes_between_a_mark_and_its_number() -> None:
+    figure = releases_figure(made(), (1, 0))
+    laid, (outline,) = Laid(figure), [trace for trace in figure.data if trace.name == "shown below"]
+    bottom = laid.axes["y"].at(outline.y[0]) + outline.marker.size / 2
+    at = [box for text, box in text_boxes(figure) if text and box[0] < laid.axes["x"].at(0.0) < box[1]]
+    assert len(at) == 3
+    assert min(box[2] - bottom for box in at if box[2] > laid.axes["y"].at(outline.y[0])) > 0
+    assert all(box[3] <= laid.axes["y"].at(-lane - 0.5) for lane, box in enumerate(sorted(at, key=lambda one: one[2])))
+
+
 def test_numbers_are_values_missing_and_text_of_faults_is_no_markup() -> None:
     figure = releases_figure(made())
     texts = [trace.text for trace in figure.data if trace.type == "scatter" and trace.mode == "text"]
@@ -65,5 +76,5 @@ def test_any_size_is_bounded(rows: int, releases: int) -> None:
     assert len(shown[1]) == min(releases, MOST_RELEASES)
     figure = releases_figure(matrix)
     assert figure.layout.height < 800
-    assert is_numbered(matrix) == (rows < 20 and releases < 20)
+    assert is_numbered(matrix) == (rows < 15 and releases < 20)
     assert list(figure.layout.xaxis.ticktext) == [name.partition("==")[2] for name in names[-MOST_RELEASES:]]

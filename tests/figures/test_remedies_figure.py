@@ -71,6 +71,7 @@ def test_times_stand_where_they_were_measured_and_words_elsewhere() -> None:
     least, most = time_range(found.remedies)
     assert all(least < end < most for _, cost in timed for end in (cost.least, cost.most))
     assert figure.layout.xaxis2.type == "log"
+    assert 2 <= len(figure.layout.xaxis2.tickvals) <= 5
 
 
 def test_without_any_time_there_is_no_axis_of_times() -> None:

@@ -125,11 +125,10 @@ def _told(found: Compared, place: Place) -> str:
 
 def shown_texts(cell: Cell) -> tuple[str, str, str]:
     """Of a cell as people read it: values missing a call, p_clean, and values that a random order loses."""
-    risky = cell.risk in ("at risk", "certain")
     mean = cell.missing_mean
     missing = "–" if not cell.calls else missing_text(mean) or "0" if mean is not None else span_text(cell)
     expected = "–" if cell.expected_missing is None else missing_text(cell.expected_missing) or "0"
-    return missing, probability(cell.p_clean, possible=risky), expected
+    return missing, probability(cell.p_clean, possible=cell.risk == "at risk"), expected
 
 
 def span_text(cell: Cell) -> str:

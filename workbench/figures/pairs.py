@@ -12,6 +12,7 @@ LEAST_OF_LETTERS, LEAST_OF_MARKS = 4.5, 3.0
 
 LETTERS: dict[str, tuple[str, ...]] = {
     p.PAPER: (p.TEXT, p.MUTED, p.THRESHOLD, p.SAFE_TEXT, p.AT_RISK_TEXT, p.CERTAIN_TEXT, p.REFUSED_TEXT),
+    p.SURFACE: (p.TEXT, *p.CODE.values()),
     **{mark.ground: (p.TEXT,) for mark in (*p.STANDINGS.values(), *p.LOSSES.values())},
 }
 
@@ -28,7 +29,8 @@ MARKS: dict[str, tuple[str, ...]] = {
     p.BAND: (p.TEXT, p.MUTED, p.THRESHOLD, p.SAFE_TEXT, p.AT_RISK_TEXT, p.CERTAIN_TEXT),
     p.EMPTY: (p.FEWEST, p.CERTAIN, p.CERTAIN_TEXT),
     p.BIN: (p.CAPACITY,),
-    **dict.fromkeys((p.AT_RISK, p.CERTAIN, p.CERTAIN_TEXT, p.INVALID), (p.PAPER,)),  # hatches
+    **dict.fromkeys((p.AT_RISK, p.CERTAIN_TEXT, p.INVALID), (p.PAPER,)),  # hatches
+    p.CERTAIN: (p.PAPER, p.TEXT),
 }
 # Marks that let some of their ground through: see ``palette.SHEER``.
 SHEER_MARKS: dict[str, tuple[str, ...]] = {

@@ -28,6 +28,8 @@ MUTED = "#5F6B7A"
 GRID = "#E6EAEF"
 PAPER = "#FFFFFF"
 DARK_TEXT, DARK_PAPER = "#E6EAEF", "#14181D"
+SURFACE, DARK_SURFACE = "#F4F6F8", "#1E242B"  # of the app, beneath its sidebar, its fields and code
+FADED = 0.6  # of its texts' colour, that the app gives to captions
 EMPTY, FEWEST = "#EEF1F5", "#B57600"  # cells without bad rows, and with the fewest
 SHEER = 0.8  # opacity of many marks, so that places with more of them are darker and one alone is seen all the same
 EDGE = "#80808073"  # lines of tables, on whatever paper
@@ -36,6 +38,7 @@ FONT = "'Source Sans', 'Source Sans 3', 'Source Sans Pro', system-ui, sans-serif
 # What each colour becomes on a dark page; what is not here stays as it is.
 DARK = {
     PAPER: DARK_PAPER,
+    SURFACE: DARK_SURFACE,
     TEXT: DARK_TEXT,
     MUTED: "#A3AFBD",
     GRID: "#2A323B",
@@ -57,19 +60,29 @@ DARK = {
 }
 
 
+# Words of code by their kind; others have the colour of the text.
+CODE = {
+    "keyword": TIES_TEXT,
+    "string": SAFE_TEXT,
+    "number": CERTAIN_TEXT,
+    "boolean": CERTAIN_TEXT,
+    "comment": MUTED,
+}
 # The app's own theme, which .streamlit/config.toml holds.
 APP = {
     "light": {
         "primaryColor": THRESHOLD,
         "backgroundColor": PAPER,
-        "secondaryBackgroundColor": "#F4F6F8",
+        "secondaryBackgroundColor": SURFACE,
+        "codeBackgroundColor": SURFACE,
         "textColor": TEXT,
         "borderColor": "#D9DFE6",
     },
     "dark": {
         "primaryColor": DARK[THRESHOLD],
         "backgroundColor": DARK_PAPER,
-        "secondaryBackgroundColor": "#1E242B",
+        "secondaryBackgroundColor": DARK_SURFACE,
+        "codeBackgroundColor": DARK_SURFACE,
         "textColor": DARK_TEXT,
         "borderColor": "#36404B",
     },

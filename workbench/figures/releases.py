@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_RELEASES = 40, 60  # of a picture
 _TALL, _LEAST, _MOST = 520, 13, 42  # pixels of all rows, and of one
-_NUMBERED = 26  # pixels of a row from which values missing are written into its cells
+_NUMBERED = 34  # pixels of a row from which values missing are written into its cells
+_BELOW = 11  # pixels from a mark to its number, so that an outline passes between the two
 _NARROW = 1000 / 30  # pixels of a column below which they are not
 
 
@@ -70,7 +71,7 @@ def releases_figure(matrix: Matrix, chosen: tuple[int, int] | None = None) -> go
     grounds(figure, [(x, y, str(cell.state)) for x, y, cell in cells], palette.STANDINGS, columns, lanes)
     size = max(6.0, min(13.0, high - 6))
     numbered = is_numbered(matrix)
-    up = 5 / high if numbered else 0.0  # makes room for the number below the mark
+    up = 7 / high if numbered else 0.0  # makes room for the number below the mark
     for state in states:
         told: list[tuple[int, float, str]] = [
             (x, up - y, _told(matrix.row_name(rows[y]), matrix.rows[rows[y]], cell))
@@ -79,7 +80,7 @@ def releases_figure(matrix: Matrix, chosen: tuple[int, int] | None = None) -> go
         ]
         marks_of(figure, told, state, palette.STANDINGS, size, state)
     if numbered:
-        _numbers(figure, [(x, up - y - 10 / high, cell.missing_mean) for x, y, cell in cells if cell.missing_mean])
+        _numbers(figure, [(x, up - y - _BELOW / high, cell.missing_mean) for x, y, cell in cells if cell.missing_mean])
     if chosen is not None and chosen[0] in rows and chosen[1] in releases:
         outline(figure, releases.index(chosen[1]), up - rows.index(chosen[0]), size + 7)
     label_axes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,12 @@ HOLDS = {True: "every length", False: "these rows", None: "not known"}
 STATES = palette.REMEDIES
 _LANE, _TOP, _BOTTOM = 24, 58, 58  # pixels
 _LEGEND = 24  # pixels of the legend above the picture's first line of text
-_LABEL = 40  # characters
+_LABEL = 44  # characters
 _ROWS, _TIME = (0.0, 0.66), (0.72, 1.0)  # of the width
+_RELEASES = re.compile(r" in vllm==(\S+ to \S+)$")  # in the picture without their package: vLLM has one only
 _FLAGS = ("--sparse-indexer-topk-backend", "--dsa-topk-backend")  # in the picture: backend
 _SIZE = 11
-TICKS_NEAR, TICKS_FAR = (0.5, 1, 2), (0.01, 0.1, 1, 10, 100)  # of times, up to five times and beyond
+TICKS = {3.0: (0.5, 1, 2), 12.0: (0.2, 1, 5), math.inf: (0.01, 0.1, 1, 10, 100)}  # by how far the axis of times goes
 
 
 def shown(part: Part) -> tuple[Remedy, ...]:
@@ -219,7 +221,8 @@ def _lay(figure: go.Figure, labels: Sequence[str], times: tuple[float, float] | 
 
 
 def _lay_times(figure: go.Figure, times: tuple[float, float]) -> None:
-    ticks = [tick for tick in (TICKS_NEAR if times[1] < 5 else TICKS_FAR) if times[0] <= tick <= times[1]]
+    near = next(ticks for far, ticks in TICKS.items() if times[1] < far)
+    ticks = [tick for tick in near if times[0] <= tick <= times[1]]
     figure.update_layout(
         xaxis2=axis(
             "time, × that of now (log)",
@@ -238,6 +241,7 @@ def label_of(remedy: Remedy) -> str:
     text = remedy.what
     for flag in _FLAGS:
         text = text.replace(flag, "backend")
+    text = _RELEASES.sub(r" · \1", text)
     return text if len(text) <= _LABEL else text[: _LABEL - 1] + "…"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.analysis.repeatability import Held, Member, Repeatability
 from workbench.figures import palette
-from workbench.figures.frame import axis, casing, new_figure
+from workbench.figures.frame import axis, new_figure
 from workbench.figures.words import count, value
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def missing_figure(missing: Sequence[int], of: int) -> go.Figure:
     each = -(-len(numbers) // BARS)
     firsts = np.arange(0, len(numbers), each)
     most = np.maximum.reduceat(numbers, firsts)
-    figure = new_figure(230, left=76, top=14, bottom=56)
+    figure = new_figure(230, left=76, top=14, bottom=56, right=98)
     figure.add_trace(
         go.Bar(
             x=firsts + (each + 1) / 2,
@@ -189,19 +189,16 @@ def missing_figure(missing: Sequence[int], of: int) -> go.Figure:
         )
     )
     mean = float(numbers.mean())
-    line = {"color": palette.MUTED, "width": 1.5, "dash": "dot"}
-    figure.add_hline(y=mean, line=casing(line))
-    figure.add_hline(y=mean, line=line)
+    figure.add_hline(y=mean, line={"color": palette.TEXT, "width": 1.5, "dash": "dot"})
     figure.add_annotation(
         xref="paper",
         x=1,
-        xanchor="right",
+        xanchor="left",
+        xshift=6,
         y=mean,
-        yanchor="bottom",
         text=f"mean {value(mean, 4)}",
         showarrow=False,
-        font={"size": 12, "color": palette.MUTED},
-        bgcolor=palette.PAPER,
+        font={"size": 12, "color": palette.TEXT},
     )
     whole = {"dtick": 1} if len(numbers) <= 12 else {}
     title = "call" if each == 1 else f"call, the most of {each} at a time"
@@ -227,8 +224,9 @@ def missing_table(missing: Sequence[int]) -> pd.DataFrame:
 
 
 def _legend(y: float = 1.0) -> dict[str, object]:
-    legend = {"orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom", "font": {"size": 12.5}}
-    return {"showlegend": True, "legend": {**legend, "itemclick": False, "itemdoubleclick": False}}
+    place: dict[str, object] = {"orientation": "h", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom"}
+    still: dict[str, object] = {"itemclick": False, "itemdoubleclick": False, "itemsizing": "constant"}
+    return {"showlegend": True, "legend": {**place, **still, "font": {"size": 12.5}}}
 
 
 def members_table(found: Repeatability, most: int | None = SHOWN) -> pd.DataFrame:

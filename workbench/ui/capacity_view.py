@@ -81,7 +81,9 @@ def _risks(risks: Sequence[Risk], reached: str | None) -> None:
         column_order=["path", "risk", "p_clean", "expected", "span", "bin", "above", "need"],
         column_config={
             "path": text_column(width=_PATH),
-            "risk": st.column_config.MultiselectColumn(options=list(palette.RISKS), color=list(palette.RISKS.values())),
+            "risk": st.column_config.MultiselectColumn(
+                options=list(palette.RISKS), color=list(palette.RISKS.values()), width=88
+            ),
             **{name: st.column_config.NumberColumn(format="localized", width=62) for name in ("bin", "above", "need")},
             "p_clean": text_column("p clean", alignment="right", width=70),
             "expected": text_column("mean lost", alignment="right", width=78),

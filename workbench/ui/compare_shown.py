@@ -63,14 +63,14 @@ def _figures(shown: Shown, found: Compared, cell: Cell) -> None:
     if cell.path is not None and cell.variant is not None:
         path = get_path(cell.path)
         risk = shown.seen.case.risk(path, path.variant(cell.variant))
-    risky = cell.risk in ("at risk", "certain")
+    clean = probability(cell.p_clean, possible=cell.risk == "at risk")
     figures_row(
         [
             ("Verdict", cell.verdict or "–", "of the worst call"),
             ("Calls that lost", f"{count(cell.lost_calls)} of {count(cell.calls)}" if cell.calls else "–", ""),
             ("Missing a call", span_text(cell), f"values of the exact top {count(found.of)} that a call lacks"),
             ("Risk", cell.risk or "–", "over every arrival order, by the analysis"),
-            ("p clean", probability(cell.p_clean, possible=risky), "that a random arrival order loses nothing"),
+            ("p clean", clean, "that a random arrival order loses nothing"),
             ("Population", count(risk.population if risk else None), "scores in the threshold bin"),
             ("Capacity", count(risk.room if risk else None), "how many of this bin the buffer takes"),
         ]

@@ -13,7 +13,7 @@ from workbench.figures.words import plural
 from workbench.runs.divergence import Comparison, Divergence
 from workbench.runs.divergence_words import place, sentences
 from workbench.ui import downloads, state
-from workbench.ui.common import callout, error_box, picture
+from workbench.ui.common import callout, code, error_box, picture
 from workbench.ui.divergence_detail import show_point
 from workbench.ui.divergence_runs import Chosen, Offer, chosen_runs, compare, offered, offers, suggestions
 from workbench.ui.divergence_tables import show_counts, show_points, show_tokens
@@ -178,7 +178,7 @@ def _colour(one: Comparison) -> str:
 def _finding(found: Divergence, one: Comparison) -> None:
     whole = found.finding if one is found.earliest else one.finding
     with st.expander("The finding as a paragraph, to paste into a bug report", icon=":material/content_copy:"):
-        st.code(whole, language=None, wrap_lines=True)
+        code(whole, wrap_lines=True)
     told = [f"Here a is {brief(one.a, 120)} and b is {brief(one.b, 120)}"]
     told += [f"{note[:1].upper()}{note[1:]}" for note in one.notes]
     st.caption(state.plain(" ".join(f"{text}." for text in told)))

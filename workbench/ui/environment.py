@@ -12,7 +12,7 @@ import streamlit as st
 from workbench.figures import palette
 from workbench.runs.doctor import AREAS, Doctor, Fact, doctor
 from workbench.ui import state
-from workbench.ui.common import callout
+from workbench.ui.common import callout, code
 
 _AGAIN = "environment-again"
 _MARKS = {"fine": "✓", "absent": "–", "broken": "✗"}
@@ -82,7 +82,7 @@ def _show(found: Doctor) -> None:
             _area(AREAS[area], found.area(area))
     st.markdown("##### For a report of a fault")
     st.caption("Names of folders and devices are in it: read it before you send it.")
-    st.code(found.text(), language=None)
+    code(found.text())
 
 
 def _table_of_problems(facts: Sequence[Fact], title: str) -> None:

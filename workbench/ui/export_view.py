@@ -20,7 +20,7 @@ from workbench.runs.inspect import Inspection
 from workbench.runs.sentence import LOSING
 from workbench.runs.shrink import Shrunk
 from workbench.ui import state
-from workbench.ui.common import Slots, error_box, pick_path
+from workbench.ui.common import Slots, code, error_box, pick_path
 from workbench.ui.controls import belongs
 from workbench.ui.library import Entry
 from workbench.ui.loading import circumstances
@@ -178,7 +178,7 @@ def _show(made: Packed, key: str) -> None:
         st.caption(state.plain(name))
         text = made.contents[name].decode()
         language = _LANGUAGES[PurePosixPath(name).suffix]
-        st.code(
+        code(
             text,
             language,
             height=_CODE if text.count("\n") > _LINES else "content",
@@ -186,7 +186,7 @@ def _show(made: Packed, key: str) -> None:
         )
     if done.run:
         st.caption("Run it with")
-        st.code(done.run, "bash")
+        code(done.run)
     size = f"The fixture is {PurePosixPath(names[0]).name}, {count(len(made.contents[names[0]]))} bytes"
     trace = done.style == TRACE
     st.caption(state.plain(f"{size}; the files belong at these places of a trace set." if trace else f"{size}."))

@@ -115,7 +115,7 @@ def _cell(matrix: Matrix, chosen: tuple[int, int], captures: dict[str, Entry]) -
         st.markdown(state.plain(row_sentence(matrix, chosen[0])))
     least, most = cell.missing_least, cell.missing_most
     span = "–" if least is None or most is None else count(most) if least == most else f"{count(least)} – {count(most)}"
-    risky = cell.risk in ("at risk", "certain")
+    clean = probability(cell.p_clean, possible=cell.risk == "at risk")
     figures_row(
         [
             ("Verdict", cell.verdict or "–", "of the worst call"),
@@ -124,7 +124,7 @@ def _cell(matrix: Matrix, chosen: tuple[int, int], captures: dict[str, Entry]) -
             ("On average", "–" if cell.missing_mean is None else value(cell.missing_mean, 4), "over the calls"),
             ("Calls agree", cell.repeatability or "–", "what varies from call to call"),
             ("Risk", cell.risk or "–", "over every arrival order, by the analysis"),
-            ("p clean", probability(cell.p_clean, possible=risky), "that a random arrival order loses nothing"),
+            ("p clean", clean, "that a random arrival order loses nothing"),
         ]
     )
     if cell.p_pass is None and cell.p_clean is not None:

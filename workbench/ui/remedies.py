@@ -11,7 +11,7 @@ from workbench.figures.words import count, plural
 from workbench.runs.advise_words import cost_sentence, cost_text, part_sentence, stands_text
 from workbench.runs.remedy import Advice, Part, Remedy
 from workbench.ui import downloads, inspector, remedies_made, state
-from workbench.ui.common import callout, error_box, figures_row, picture
+from workbench.ui.common import callout, code, error_box, figures_row, picture
 from workbench.ui.remedies_view import CAPTURE, REMEDIES, ROW
 from workbench.ui.rowpage import Shown, row_link, show_row_page
 from workbench.ui.view import brief
@@ -182,7 +182,7 @@ def _remedy(shown: Shown, part: Part, remedy: Remedy, scope: str) -> None:
     st.markdown(f"##### {state.plain(f'{remedy.what}: {remedy.state}')}")
     st.markdown(state.plain(f"{remedy.how[:1].upper()}{remedy.how[1:]}."))
     if remedy.given:
-        st.code(remedy.given, language="bash")
+        code(remedy.given)
     figures_row(
         [
             ("Rows kept", f"{count(remedy.rows.safe)} of {count(remedy.rows.rows)}", stands_text(remedy.rows)),
@@ -223,7 +223,7 @@ def _table(part: Part, chosen: Remedy, key: str) -> None:
             REMEDIES.change(remedy=names[places[0]])
 
     text = st.column_config.TextColumn
-    widths = {"remedy": 236, "state": 118, "rows kept": 72, "evidence": 76, "time": 90, "holds for": 84}
+    widths = {"remedy": 400, "state": 118, "rows kept": 72, "evidence": 76, "time": 90, "holds for": 84}
     widths |= {"kind": 62, "the others": 150}
     st.dataframe(
         remedies_table(part),
