@@ -101,7 +101,7 @@ class Laid:
     def _axis(self, name: str) -> _Axis:
         told = self.layout.get(f"{name[0]}axis{name[1:]}", {})
         log = told.get("type") == "log"
-        ends = told.get("range") or self._extent(name)
+        ends = told.get("range") or self._extent(name, log)
         if told.get("autorange") == "reversed":
             ends = ends[::-1]
         first, last = told.get("domain") or (0.0, 1.0)
@@ -111,12 +111,17 @@ class Laid:
             start, end = (self.bottom - share * (self.bottom - self.top) for share in (first, last))
         return _Axis(log, *map(float, ends), start, end)
 
-    def _extent(self, name: str) -> list[float]:
+    def _extent(self, name: str, log: bool) -> list[float]:
         held = [
             np.asarray(one[name[0]], dtype=float) for one in self.data if one.get(f"{name[0]}axis", name[0]) == name
         ]
         numbers = np.concatenate([[0.0], *held]) if not held else np.concatenate(held)
-        return [float(np.nanmin(numbers)) - 0.5, float(np.nanmax(numbers)) + 0.5]
+        if log:
+            numbers = np.log10(numbers[numbers > 0]) if (numbers > 0).any() else np.array([0.0, 1.0])
+            margin = 0.05 * float(np.ptp(numbers))
+        else:
+            margin = 0.5
+        return [float(np.nanmin(numbers)) - margin, float(np.nanmax(numbers)) + margin]
 
     def of(self, one: dict[str, Any]) -> tuple[_Axis, _Axis]:
         return self.axes[one.get("xaxis", "x")], self.axes[one.get("yaxis", "y")]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.figures.colours import apart, contrast
 from tests.figures.samples import samples
-from tests.figures.standing import drawn
+from tests.figures.standing import drawn, text_boxes
 from workbench.figures import pairs, palette, themes
 from workbench.figures.repeat import missing_figure
 
@@ -104,3 +104,24 @@ def test_what_a_legend_names_is_told_apart_without_colour_and_with_every_colour_
                 assert kind != other or shape != shape_, (kind, shape)
                 assert apart(ink, ink_) >= 12, (ink, ink_)
                 assert apart(themes.on_dark(ink), themes.on_dark(ink_)) >= 12, (ink, ink_)
+
+
+# Pixels that a picture has on pages 1280 and 1920 pixels wide, beside the list of rows and without it.
+BESIDE, ALONE = (700, 1350), (1150, 1790)
+SLACK = 12  # of what letters are taken to be wide
+WHOLE_WIDTH = ("audit", "number_line", "path_releases", "paths", "releases", "timeline")
+
+
+def test_texts_do_not_lie_upon_each_other_and_are_not_cut_off() -> None:
+    faults = set()
+    for name, figures in samples().items():
+        for width in ALONE if name.startswith(WHOLE_WIDTH) else BESIDE:
+            for figure in figures:
+                boxes = text_boxes(figure, width)
+                faults |= {(name, text) for text, box in boxes if box[0] < -SLACK or box[1] > width + SLACK}
+                for (text, one), (text_, other) in itertools.combinations(boxes, 2):
+                    across = min(one[1], other[1]) - max(one[0], other[0])
+                    down = min(one[3], other[3]) - max(one[2], other[2])
+                    if across > 2 and down > 3:
+                        faults.add((name, f"{text} upon {text_}"))
+    assert not faults

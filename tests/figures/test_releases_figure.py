@@ -76,5 +76,5 @@ def test_any_size_is_bounded(rows: int, releases: int) -> None:
     assert len(shown[1]) == min(releases, MOST_RELEASES)
     figure = releases_figure(matrix)
     assert figure.layout.height < 800
-    assert is_numbered(matrix) == (rows < 15 and releases < 20)
+    assert is_numbered(matrix) == (rows < 14 and releases < 20)
     assert list(figure.layout.xaxis.ticktext) == [name.partition("==")[2] for name in names[-MOST_RELEASES:]]

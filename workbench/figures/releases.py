@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_RELEASES = 40, 60  # of a picture
 _TALL, _LEAST, _MOST = 520, 13, 42  # pixels of all rows, and of one
-_NUMBERED = 34  # pixels of a row from which values missing are written into its cells
-_BELOW = 11  # pixels from a mark to its number, so that an outline passes between the two
+_NUMBERED = 38  # pixels of a row from which values missing are written into its cells
+_BELOW = 13  # pixels from a mark to its number, so that an outline passes between the two
 _NARROW = 1000 / 30  # pixels of a column below which they are not
 
 

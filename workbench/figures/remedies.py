@@ -56,7 +56,7 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
 
     drawn = shown(part)
     labels = [label_of(one) for one in drawn]
-    left = 30 + int(6.9 * max(map(len, labels)))
+    left = 30 + int(6.3 * max(map(len, labels)))
     figure = new_figure(_TOP + _LANE * len(drawn) + _BOTTOM, left=left, right=28, top=_TOP, bottom=_BOTTOM)
     now = 100 * part.now.safe / max(part.now.rows, 1)
     figure.add_shape(

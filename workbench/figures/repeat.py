@@ -143,9 +143,11 @@ def frequency_figure(found: Repeatability, k: int) -> go.Figure:
     ranks = [member.rank for member in members]
     low, high = min([*ranks, k]), max([*ranks, k])
     pad = max(1.0, 0.03 * (high - low))
+    at = (k + 0.5 - low + pad) / (high - low + 2 * pad)
     figure.add_vline(x=k + 0.5, line={"color": palette.THRESHOLD, "width": 2, "dash": "dash"})
     figure.add_annotation(
         x=k + 0.5,
+        xanchor="left" if at < 0.2 else "right" if at > 0.8 else "center",
         y=104,
         yanchor="bottom",
         text=f"the cut, k = {count(k)}",

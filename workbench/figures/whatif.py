@@ -38,6 +38,7 @@ BLOCKS = "the blocks take"
 MARKS = {"safe": "circle", "at risk": "diamond", "certain": "x"}
 _GAP = 0.25  # of a log scale, between its end and a number that has no logarithm
 _TINY = f"≤ 1e{MINUS}{DEEPEST}"
+_NEAR = 4  # times, that lines lie apart whose names would meet
 _LINE_STYLE = {"color": palette.MUTED, "width": 1.5}
 _LINE = 18  # pixels of a line of labels above the picture
 _DOMAINS = ((0.62, 1.0), (0.32, 0.56), (0.0, 0.26))
@@ -130,7 +131,9 @@ def _population(figure: go.Figure, curve: Curve, at: np.ndarray) -> None:
             end = seen[0] if left else seen[-1]
             if numbers[end] > 0:
                 inner = numbers[min(end + 1, len(at) - 1)] if left else numbers[max(end - 1, 0)]
+                other = room[end] if name == "population" else held[end]
                 below = name == BLOCKS or inner > numbers[end]  # the line comes from above
+                below = below or numbers[end] < other < _NEAR * numbers[end]  # where the other one has its name
                 place = _axis_place(curve.parameter, at[end])
                 _named(figure, name, (place, numbers[end]), str(line["color"]), left, below)
     _marks(figure, curve, at, _positive(held), "y")

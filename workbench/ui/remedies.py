@@ -223,7 +223,7 @@ def _table(part: Part, chosen: Remedy, key: str) -> None:
             REMEDIES.change(remedy=names[places[0]])
 
     text = st.column_config.TextColumn
-    widths = {"remedy": 400, "state": 118, "rows kept": 72, "evidence": 76, "time": 90, "holds for": 84}
+    widths = {"remedy": 356, "state": 118, "rows kept": 72, "evidence": 76, "time": 90, "holds for": 84}
     widths |= {"kind": 62, "the others": 150}
     st.dataframe(
         remedies_table(part),
