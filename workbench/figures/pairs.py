@@ -12,6 +12,7 @@ LEAST_OF_LETTERS, LEAST_OF_MARKS = 4.5, 3.0
 
 LETTERS: dict[str, tuple[str, ...]] = {
     p.PAPER: (p.TEXT, p.MUTED, p.THRESHOLD, p.SAFE_TEXT, p.AT_RISK_TEXT, p.CERTAIN_TEXT, p.REFUSED_TEXT),
+    p.THRESHOLD: (p.PAPER,),  # buttons and tags of pages
     p.SURFACE: (p.TEXT, *p.CODE.values()),
     **{mark.ground: (p.TEXT,) for mark in (*p.STANDINGS.values(), *p.LOSSES.values())},
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "pick_path"]
-__all__ += ["code", "dark", "picture", "say_instead", "score_texts"]
+__all__ += ["code", "dark", "letters_on_primary", "picture", "say_instead", "score_texts"]
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
 # Of a picture that has no name of its own when it is saved: see ``downloads.picture``.
@@ -52,6 +52,13 @@ def code(text: str, language: str | None = None, **more: Any) -> None:
     if language is not None:
         st.html(code_style(dark()))
     st.code(text, language, **more)
+
+
+def letters_on_primary() -> None:
+    """Dark letters on what is filled with the bright primary colour of a dark page, where Streamlit puts white ones."""
+    if dark():
+        filled = '[data-testid="stBaseButton-primary"] *, [data-testid="stMultiSelect"] [data-tag] *'
+        st.html(f"<style>{filled} {{ color: {palette.DARK_PAPER} !important; }}</style>")
 
 
 def code_style(in_dark: bool) -> str:

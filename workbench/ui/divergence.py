@@ -13,7 +13,7 @@ from workbench.figures.words import plural
 from workbench.runs.divergence import Comparison, Divergence
 from workbench.runs.divergence_words import place, sentences
 from workbench.ui import downloads, state
-from workbench.ui.common import callout, code, error_box, picture
+from workbench.ui.common import callout, code, error_box, letters_on_primary, picture
 from workbench.ui.divergence_detail import show_point
 from workbench.ui.divergence_runs import Chosen, Offer, chosen_runs, compare, offered, offers, suggestions
 from workbench.ui.divergence_tables import show_counts, show_points, show_tokens
@@ -43,6 +43,7 @@ def _pick_runs() -> list[Offer]:
         view = COMPARED.settle(runs=tuple(run.key for run in runs), **_FORGET)
     left, right = st.columns([5, 1.4], vertical_alignment="bottom")
     st.session_state["runs"], st.session_state["ranks"] = list(view.runs), view.ranks
+    letters_on_primary()
     left.multiselect(
         "Runs, the one that the others are held against first",
         list(on_offer),

@@ -20,7 +20,7 @@ from workbench.runs.inspect import Inspection
 from workbench.runs.sentence import LOSING
 from workbench.runs.shrink import Shrunk
 from workbench.ui import state
-from workbench.ui.common import Slots, code, error_box, pick_path
+from workbench.ui.common import Slots, code, error_box, letters_on_primary, pick_path
 from workbench.ui.controls import belongs
 from workbench.ui.library import Entry
 from workbench.ui.loading import circumstances
@@ -113,6 +113,7 @@ def _export(
     style = _pick_style(key)
     case, op = _pick_op(case, on[0], style, op, key)
     asked = f"exported:{key}"
+    letters_on_primary()
     place = st.empty()
     if not st.session_state.get(asked):
         with place.container():
