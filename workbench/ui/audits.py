@@ -14,7 +14,7 @@ from workbench.audit.summary import Summary, summarize
 from workbench.capture.values import shown
 from workbench.errors import CaptureError
 from workbench.figures.words import count
-from workbench.ui.library import Entry, list_audits
+from workbench.ui.library import Entry, audit_stamp, list_audits
 
 WORST, GROUPS = 100, 50
 _KEPT = 4
@@ -48,7 +48,7 @@ def summary(entry: Entry, bar: st.delta_generator.DeltaGenerator) -> Summary:
     Raises:
         CaptureError: with the folder by its relative name.
     """
-    held = _held(str(entry.path), entry.stamp)
+    held = _held(str(entry.path), audit_stamp(entry.path))  # what is listed may be some seconds old
     with held.lock:
         if held.summary is None:
             held.summary = _summed(entry, bar)

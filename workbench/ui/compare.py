@@ -16,7 +16,7 @@ from workbench.ui.common import callout, picture
 from workbench.ui.compare_made import CALLS, call_models, compared, made
 from workbench.ui.compare_shown import show_cell, show_table
 from workbench.ui.compare_view import COMPARE
-from workbench.ui.rowpage import Shown, show_row_page
+from workbench.ui.rowpage import Shown, row_fragment, show_row_page
 from workbench.ui.state import plain
 from workbench.ui.view import brief
 
@@ -35,7 +35,7 @@ def compare_page() -> None:
     show_row_page(COMPARE, _show)
 
 
-@st.fragment
+@row_fragment
 def _show(shown: Shown) -> None:
     """The page below the row's circumstances; a change in it runs nothing else."""
     said = st.container()

@@ -41,7 +41,7 @@ def _made(circumstances: tuple[object, ...], number: int) -> Made:
 
 def made(shown: Shown) -> Made:
     """What models made of the row in its circumstances, in any session."""
-    return _made(circumstances(shown.entry, state.current()), shown.number)
+    return _made(circumstances(shown.file, state.current()), shown.number)
 
 
 def call_models(held: Made, case: Case, cells: Sequence[Cell], seconds: float) -> None:
@@ -86,6 +86,6 @@ def _offered(shown: Shown) -> tuple[list[str], dict[tuple[str, str], Called | st
         if engine == RECORDED:
             continue
         for line, reasons in why.items():
-            answered = known_answer(shown.entry, shown.number, engine, line if engine == CUDA else None)
+            answered = known_answer(shown.file, shown.number, engine, line if engine == CUDA else None)
             called[line, engine] = "; ".join(reasons) if reasons else answered or ""
     return engines, called, absent

@@ -31,7 +31,7 @@ def show_cell(shown: Shown, found: Compared, place: Place, key: str) -> None:
     if cell.unknown == NOT_CALLED and cell.engine in (CUDA, VENDOR):
         path = cell.path if cell.engine == CUDA else None
         named = f"compare:{place}:{key}"
-        if answer(shown.entry, shown.seen, shown.number, cell.engine, path, named) is not None:
+        if answer(shown.file, shown.seen, shown.number, cell.engine, path, named) is not None:
             st.rerun()  # what stands above it tells of the calls as well
         return
     reasons = cell.refused.split("; ") if cell.refused and not cell.fault else []

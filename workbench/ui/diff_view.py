@@ -19,8 +19,7 @@ from workbench.runs.sentence import finding, result_sentence
 from workbench.ui import downloads, state
 from workbench.ui.common import Slots, error_box, pick_path, picture, say_instead, score_texts
 from workbench.ui.engines import answer, called_name, pick_engine, why_not
-from workbench.ui.library import Entry
-from workbench.ui.loading import result
+from workbench.ui.loading import Opened, result
 from workbench.ui.view import CUDA, MODEL, RECORDED, VENDOR
 
 MODELLED = [path.name for path in PATHS if any(variant.modelled for variant in path.variants)]
@@ -29,7 +28,7 @@ _MOST_SEED = 2**31 - 1
 
 
 def show_diff(
-    entry: Entry,
+    file: Opened,
     found: Inspection,
     number: int,
     key: str,
@@ -52,13 +51,13 @@ def show_diff(
         _name_op(found, engine, key, place)
         if engine in (CUDA, VENDOR):
             with told:
-                called = answer(entry, found, number, engine, path, f"{engine}:{path}:{key}")
+                called = answer(file, found, number, engine, path, f"{engine}:{path}:{key}")
             if called is None:
                 return
             if called.worst.selection is not None:
                 with told:
                     _say_called(called, called_name(found, engine, path))
-                _show(called.worst, found, number, entry, f"{key}:{engine}:{path}", None, more)
+                _show(called.worst, found, number, file, f"{key}:{engine}:{path}", None, more)
                 return
             why = [called.why_none]
     if why:
@@ -72,7 +71,7 @@ def show_diff(
         with beside:
             seed = _pick_seed(key, seed)
     try:
-        made = result(entry, state.current(), number, path, seed, found) if path is not None else found.recorded
+        made = result(file, state.current(), number, path, seed, found) if path is not None else found.recorded
     except WorkbenchError as error:
         error_box(error)
         return
@@ -84,7 +83,7 @@ def show_diff(
         if path is not None and made.selection is not None:
             st.caption(f"Arrival order: random, seed {seed}.")
     if made.selection is not None and made.verdict is not None:
-        _show(made, found, number, entry, f"{key}:{path}:{seed}", seed if path is not None else None, more)
+        _show(made, found, number, file, f"{key}:{path}:{seed}", seed if path is not None else None, more)
 
 
 def _say_called(called: Called, who: str) -> None:
@@ -131,7 +130,7 @@ def _show(
     made: Result,
     found: Inspection,
     number: int,
-    entry: Entry,
+    file: Opened,
     key: str,
     seed: int | None,
     more: Callable[[], None] | None,
@@ -140,7 +139,7 @@ def _show(
     assert made.verdict is not None
     row = found.case.row
     comparison = compare(row.valid, found.exact.indices, made.selection.indices, made.verdict)
-    saved, origin = _origin(made, number, entry, seed)
+    saved, origin = _origin(made, number, file, seed)
     picture(diff_figure(comparison), key=f"diff:{key}", config=downloads.picture(saved))
     downloads.offer(saved, f"diff:{key}", {"Every winner": lambda: comparison.table(**origin)}, more=more)
     sides = (
@@ -205,11 +204,11 @@ def _width(texts: Iterable[str]) -> int:
     return 20 + 7 * max([5, *map(len, texts)])
 
 
-def _origin(made: Result, number: int, entry: Entry, seed: int | None) -> tuple[str, dict[str, str | int | None]]:
+def _origin(made: Result, number: int, file: Opened, seed: int | None) -> tuple[str, dict[str, str | int | None]]:
     """A name for files of a selection, and what its table says of how it was made."""
     line = made.line
     what = f"{line.path}-{line.variant}" if line.path and line.engine != RECORDED else ""
     engine = line.engine if line.engine != MODEL else ""
     seeded = "" if seed is None else f"seed{seed}"
-    name = downloads.file_name(entry.key, f"row{number}", engine, what, f"k{line.k}", seeded)
+    name = downloads.file_name(file.entry.key, f"row{number}", engine, what, f"k{line.k}", seeded)
     return name, {"engine": line.engine, "path": line.path, "variant": line.variant, "k": line.k, "seed": seed}

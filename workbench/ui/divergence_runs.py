@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 
 import streamlit as st
 
 from workbench.capture import open_capture
-from workbench.capture.foreign import natural
+from workbench.capture.foreign import INDEX_SUFFIX, natural
 from workbench.errors import CaptureError
 from workbench.figures.timeline import Timeline
 from workbench.figures.words import count
@@ -21,8 +22,8 @@ from workbench.runs.captured import CapturedRun
 from workbench.runs.diverge import diverge
 from workbench.runs.divergence import Comparison, Detail, Divergence
 from workbench.ui import state
-from workbench.ui.library import Entry, local
-from workbench.ui.loading import CHECKED, library, look, short_digest
+from workbench.ui.library import Entry, local, renewed
+from workbench.ui.loading import CHECKED, content_name, library, look, short_digest
 from workbench.ui.view import brief
 
 KEPT, FILES = 6, 8192  # comparisons, and files whose inputs are known by their digests
@@ -131,9 +132,18 @@ def suggestions() -> list[tuple[str, ...]]:
 
 
 @st.cache_data(max_entries=FILES, show_spinner=False)
-def _content(path: str, stamp: tuple[int, int]) -> str:
+def _content(path: str, stamp: object) -> str:
     with open_capture(path) as capture:
-        return capture.digest
+        return content_name(capture.digest, Path(path), capture.stamp)
+
+
+def _stamp(entry: Entry) -> object:
+    """What changes with each change of a file, or of those that it names."""
+    now = renewed(entry)
+    if not entry.path.name.endswith(INDEX_SUFFIX):
+        return now.stamp
+    with open_capture(entry.path) as capture:
+        return now.stamp, capture.stamp
 
 
 @st.cache_resource(max_entries=FILES, show_spinner=False)
@@ -147,12 +157,11 @@ def _held(runs: tuple[tuple[str, tuple[str, ...]], ...], ranks: bool) -> Held:
 
 
 def _identity(entry: Entry) -> str:
-    """What names the content of a file; a digest over samples of it does so only as long as the file stays."""
+    """What names the content of a file as it is now."""
     try:
-        content = _content(str(entry.path), entry.stamp)
+        return _content(str(entry.path), _stamp(entry))
     except CaptureError as error:
         raise local(error, entry) from None
-    return content if content.startswith("sha256:") else f"{content}:{entry.path}:{entry.stamp}"
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from workbench.runs.called import Called, call_kernel, call_op, rows_of_call
 from workbench.runs.inspect import Inspection
 from workbench.ui import state
 from workbench.ui.common import error_box
-from workbench.ui.library import Entry, local
-from workbench.ui.loading import circumstances, opened, variant_of
+from workbench.ui.library import local
+from workbench.ui.loading import Opened, circumstances, variant_of
 from workbench.ui.view import CUDA, ENGINES, MODEL, RECORDED, VENDOR
 from workbench.vendor.release import parse_wheel
 
@@ -115,18 +115,18 @@ def open_released(release: str) -> OpEngine:
     return vendor_engine(release)
 
 
-def known_answer(entry: Entry, number: int, engine: str, path: str | None) -> Called | None:
+def known_answer(file: Opened, number: int, engine: str, path: str | None) -> Called | None:
     """The calls of ``answer``, where any session made them."""
-    return _asked(circumstances(entry, state.current()), number, engine, path).called
+    return _asked(circumstances(file, state.current()), number, engine, path).called
 
 
-def answer(entry: Entry, found: Inspection, number: int, engine: str, path: str | None, key: str) -> Called | None:
+def answer(file: Opened, found: Inspection, number: int, engine: str, path: str | None, key: str) -> Called | None:
     """Calls of a kernel or of a released op: made when asked for, with the time that they take, and kept.
 
     Returns:
         What they amount to; ``None`` until then. Calls without a selection may be asked for anew.
     """
-    held = _asked(circumstances(entry, state.current()), number, engine, path)
+    held = _asked(circumstances(file, state.current()), number, engine, path)
     asked, failed = f"call-asked:{key}", f"call-problem:{key}"
     who = called_name(found, engine, path)
     place = st.empty()
@@ -137,9 +137,9 @@ def answer(entry: Entry, found: Inspection, number: int, engine: str, path: str 
             f"Calling it {CALLS} times; the first call may load a library or build a kernel", show_time=True
         ):
             try:
-                _call(held, entry, found, number, engine, path)
+                _call(held, file, found, number, engine, path)
             except WorkbenchError as error:
-                st.session_state[failed] = str(local(error, entry) if isinstance(error, CaptureError) else error)
+                st.session_state[failed] = str(local(error, file.entry) if isinstance(error, CaptureError) else error)
         if held.called is None or held.called.why_none:
             st.rerun()  # a button's key stands once on a page
     if held.called is not None and not held.called.why_none:
@@ -165,22 +165,22 @@ def called_name(found: Inspection, engine: str, path: str | None) -> str:
     return f"{found.case.op} of {found.case.release}"
 
 
-def _call(held: Asked, entry: Entry, found: Inspection, number: int, engine: str, path: str | None) -> None:
+def _call(held: Asked, file: Opened, found: Inspection, number: int, engine: str, path: str | None) -> None:
     with held.lock:
         if held.called is None or held.called.why_none:
-            held.called = _MAKE[engine](entry, found, number, path)
+            held.called = _MAKE[engine](file, found, number, path)
 
 
-def _by_kernel(entry: Entry, found: Inspection, number: int, path: str | None) -> Called:
+def _by_kernel(file: Opened, found: Inspection, number: int, path: str | None) -> Called:
     assert path is not None
     return call_kernel(found.case, path, variant_of(found, path), CALLS)
 
 
-def _by_release(entry: Entry, found: Inspection, number: int, path: str | None) -> Called:
+def _by_release(file: Opened, found: Inspection, number: int, path: str | None) -> Called:
     assert found.case.release is not None
-    rows, at = rows_of_call(opened(entry, state.current()).capture, number)
+    rows, at = rows_of_call(file.capture, number)
     with closing(open_released(found.case.release)) as engine:
         return call_op(found.case, engine, rows, at, CALLS)
 
 
-_MAKE: dict[str, Callable[[Entry, Inspection, int, str | None], Called]] = {CUDA: _by_kernel, VENDOR: _by_release}
+_MAKE: dict[str, Callable[[Opened, Inspection, int, str | None], Called]] = {CUDA: _by_kernel, VENDOR: _by_release}

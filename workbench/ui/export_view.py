@@ -22,8 +22,7 @@ from workbench.runs.shrink import Shrunk
 from workbench.ui import state
 from workbench.ui.common import Slots, code, error_box, letters_on_primary, pick_path
 from workbench.ui.controls import belongs
-from workbench.ui.library import Entry
-from workbench.ui.loading import circumstances
+from workbench.ui.loading import Opened, circumstances
 from workbench.ui.shrink_view import show_shrink
 from workbench.ui.work import packed
 from workbench.words import few
@@ -34,7 +33,7 @@ _AS_CAPTURED, _SHRUNK = "as captured", "shrunk"
 _LANGUAGES = {".py": "python", ".json": "json", ".jsonl": "json"}
 
 
-def show_export(entry: Entry, found: Inspection, number: int, key: str, slots: Slots) -> None:
+def show_export(file: Opened, found: Inspection, number: int, key: str, slots: Slots) -> None:
     """Whether a test can catch the loss, shrinking, and the export; controls go into the slots.
 
     ``key`` names what is inspected.
@@ -51,8 +50,8 @@ def show_export(entry: Entry, found: Inspection, number: int, key: str, slots: S
     risk = found.case.risk(path, path.variant(variant))
     if risk.refused or risk.level not in LOSING or found.row.outside:
         return
-    shrunk = show_shrink(entry, found, number, key, name, variant)
-    _export(entry, found, number, key, (path, path.variant(variant)), shrunk)
+    shrunk = show_shrink(file, found, number, key, name, variant)
+    _export(file, found, number, key, (path, path.variant(variant)), shrunk)
 
 
 def _pick_variant(found: Inspection, name: str, key: str) -> str:
@@ -93,11 +92,11 @@ def _elsewhere(found: Inspection, path: Path, variant: Variant) -> str:
 
 
 def _export(
-    entry: Entry, found: Inspection, number: int, key: str, on: tuple[Path, Variant], shrunk: tuple[Shrunk, Case] | None
+    file: Opened, found: Inspection, number: int, key: str, on: tuple[Path, Variant], shrunk: tuple[Shrunk, Case] | None
 ) -> None:
     st.markdown("##### Export")
     view, case = state.current(), found.case
-    row: tuple[object, ...] = (circumstances(entry, view), number)
+    row: tuple[object, ...] = (circumstances(file, view), number)
     op = view.op
     if shrunk is not None and _pick_row(found, shrunk[0], key) == _SHRUNK:
         case, op = shrunk[1], None

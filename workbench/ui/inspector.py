@@ -39,7 +39,7 @@ def _show(shown: Shown) -> None:
         st.info(state.plain(result_sentence(seen.recorded)))
     if seen.of_the_call:
         st.caption(state.plain(seen.of_the_call))
-    show_views(shown.entry, seen, shown.number, shown.key)
+    show_views(shown)
     _route(seen)
     _call(seen)
 

@@ -233,6 +233,15 @@ def _entry(key: str, path: Path, files: int = 0) -> list[Entry]:
     return [Entry(key, path, (files if folder else status.st_size, changed), folder)]
 
 
+def renewed(entry: Entry) -> Entry:
+    """The entry with the stamp of now, since what is listed may be some seconds old; as it is where it is gone."""
+    try:
+        files = sum(not one.is_dir() for one in os.scandir(entry.path)) if entry.folder else 0
+    except OSError:
+        return entry
+    return next(iter(_entry(entry.key, entry.path, files)), entry)
+
+
 class Uploads:
     """Uploaded files of one session, kept in a temporary folder that goes with it."""
 

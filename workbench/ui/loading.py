@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import streamlit as st
 
@@ -14,7 +15,7 @@ from workbench.runs.inspect import Inspection, inspect_row
 from workbench.runs.report import Result
 from workbench.runs.run import STOCK, run_case
 from workbench.ui.dumps import is_capture
-from workbench.ui.library import Entry, Library, list_captures, local
+from workbench.ui.library import Entry, Library, list_captures, local, renewed
 from workbench.ui.view import View
 
 CHECKED = 200  # files that are looked into when they are listed; others when they are chosen
@@ -23,15 +24,32 @@ OPENED, INSPECTED, LISTS = 16, 6, 8
 
 @dataclass(frozen=True)
 class Opened:
-    """An open capture, its whole digest as ``content``, and the first 16 hexadecimal digits for links."""
+    """An open capture. All that is worked out of its rows is kept under the ``content`` that it had when it was opened.
 
+    Attributes:
+        entry: what it was opened from. names: of its tensors, as ``View.names``, where it is a foreign file.
+        capture: itself. whole: its digest.
+    """
+
+    entry: Entry
+    names: tuple[str | None, ...]
     capture: Capture
-    content: str
+    whole: str
 
     @property
     def digest(self) -> str:
         """As links carry it."""
-        return short_digest(self.content)
+        return short_digest(self.whole)
+
+    @property
+    def content(self) -> str:
+        """What names its bytes. A digest over samples of a large file does so only as long as the file stays."""
+        return content_name(self.whole, self.entry.path, self.capture.stamp)
+
+
+def content_name(digest: str, path: Path, stamp: str) -> str:
+    """What names the bytes of a file: its digest, if that is over all of them. ``stamp``: of the capture in it."""
+    return digest if digest.startswith("sha256:") else f"{digest}:{path}:{stamp}"
 
 
 def short_digest(digest: str) -> str:
@@ -100,58 +118,68 @@ def look(entry: Entry) -> Look:
 
 
 @st.cache_resource(max_entries=OPENED, show_spinner=False)
-def _opened(path: str, stamp: tuple[int, int], names: tuple[str | None, ...]) -> Opened:
+def _opened(path: str, stamp: tuple[int, int], names: tuple[str | None, ...], _entry: Entry) -> Opened:
     scores, lengths, starts, indices = names
     capture = open_capture(path, scores=scores, lengths=lengths, starts=starts, indices=indices)
-    return Opened(capture, capture.digest)
+    return Opened(_entry, names, capture, capture.digest)
 
 
 def opened(entry: Entry, view: View) -> Opened:
-    """Open a file.
+    """Open a file as it is now. A page does so once a run and hands on what it got: what is put in the file's place
+    meanwhile is another.
 
     Raises:
         CaptureError, UsageError: with the file by its relative name.
     """
+    now = renewed(entry)
+    known = (str(now.path), now.stamp, view.names)
     try:
-        return _opened(str(entry.path), entry.stamp, view.names)
+        found = _opened(*known, now)
+        if not found.capture.is_unchanged():  # or one of the files that it names
+            _opened.clear(*known, now)
+            found = _opened(*known, now)
     except CaptureError as error:
         raise local(error, entry) from None
+    return replace(found, entry=now)
 
 
-def read_row(entry: Entry, view: View, number: int) -> Row:
-    """Read one row; a file that changed meanwhile is opened anew on the next try."""
+def read_row(file: Opened, number: int) -> Row:
+    """Read one row.
+
+    Raises:
+        CaptureError: it cannot be read, or the file was changed since it was opened.
+    """
     try:
-        return opened(entry, view).capture[number]
+        return file.capture[number]
     except CaptureError as error:
-        _opened.clear(str(entry.path), entry.stamp, view.names)
-        raise local(error, entry) from None
+        raise local(error, file.entry) from None
 
 
 @st.cache_resource(max_entries=INSPECTED, show_spinner=False)
-def _inspected(identity: tuple[object, ...], number: int, _entry: Entry, _view: View) -> Inspection:
-    row, view = read_row(_entry, _view, number), _view
+def _inspected(identity: tuple[object, ...], number: int, _file: Opened, _view: View) -> Inspection:
+    row, view = read_row(_file, number), _view
     try:
         return inspect_row(row, op=view.op, release=view.release, device=view.device, k=view.k)
     except CaptureError as error:
-        raise local(error, _entry) from None
+        raise local(error, _file.entry) from None
 
 
-def inspected(entry: Entry, view: View, number: int) -> Inspection:
+def inspected(file: Opened, view: View, number: int) -> Inspection:
     """Inspect one row in the circumstances of the view.
 
     Raises:
         CaptureError, UsageError: the row cannot be read, or not be judged.
     """
-    return _inspected(_identity(entry, view), number, entry, view)
+    return _inspected(_identity(file, view), number, file, view)
 
 
-def circumstances(entry: Entry, view: View) -> tuple[object, ...]:
+def circumstances(file: Opened, view: View) -> tuple[object, ...]:
     """What decides all that is worked out of a row, besides its number: the file's content and what was chosen."""
-    return (opened(entry, view).content, view.names, view.k, view.op, view.release, view.device)
+    return (file.content, file.names, view.k, view.op, view.release, view.device)
 
 
-def _identity(entry: Entry, view: View) -> tuple[object, ...]:
-    return (entry.key, *circumstances(entry, view))
+def _identity(file: Opened, view: View) -> tuple[object, ...]:
+    return (file.entry.key, *circumstances(file, view))
 
 
 @st.cache_resource(max_entries=LISTS, show_spinner=False)
@@ -159,31 +187,31 @@ def _lines(identity: tuple[object, ...]) -> dict[int, Summary]:
     return {}
 
 
-def lines_so_far(entry: Entry, view: View) -> dict[int, Summary]:
+def lines_so_far(file: Opened, view: View) -> dict[int, Summary]:
     """The lines of the rows inspected so far in the circumstances of the view, by any session; ``summary`` fills it."""
-    return _lines(_identity(entry, view))
+    return _lines(_identity(file, view))
 
 
-def summary(entry: Entry, view: View, number: int) -> Summary:
+def summary(file: Opened, view: View, number: int) -> Summary:
     """One line of the row list. Its inspection is kept for a while: see ``forget``."""
-    known = lines_so_far(entry, view)
+    known = lines_so_far(file, view)
     if number not in known:
-        known[number] = _summary(entry, view, number)
+        known[number] = _summary(file, view, number)
     return known[number]
 
 
-def forget(entry: Entry, view: View, number: int) -> None:
+def forget(file: Opened, view: View, number: int) -> None:
     """Let go of an inspection, so that those of a long list do not push out what is shown."""
-    _inspected.clear(_identity(entry, view), number, entry, view)
+    _inspected.clear(_identity(file, view), number, file, view)
 
 
-def _summary(entry: Entry, view: View, number: int) -> Summary:
-    capture = opened(entry, view).capture
+def _summary(file: Opened, view: View, number: int) -> Summary:
+    capture = file.capture
     length = int(capture.lengths[number])
     if (view.k or capture.call(capture.call_of(number)).k) is None:
         return Summary(number, length)
     try:
-        head = inspected(entry, view, number).headline
+        head = inspected(file, view, number).headline
     except WorkbenchError as error:
         return Summary(number, length, error=str(error))
     if head is None:
@@ -209,6 +237,6 @@ def variant_of(found: Inspection, path: str) -> str:
     return (taken.variant if taken is not None and taken.path == path else None) or STOCK
 
 
-def result(entry: Entry, view: View, number: int, path: str, seed: int, found: Inspection) -> Result:
+def result(file: Opened, view: View, number: int, path: str, seed: int, found: Inspection) -> Result:
     """What the model of a path selects on an inspected row; on the reached path in the release's own variant."""
-    return _result(_identity(entry, view), number, path, seed, found)
+    return _result(_identity(file, view), number, path, seed, found)

@@ -18,7 +18,7 @@ from workbench.runs.judges import ModelJudge
 from workbench.runs.matrix import Cell, Matrix, MatrixRow, tell_row
 from workbench.runs.matrix_saved import parse_matrix
 from workbench.runs.members import content_of
-from workbench.ui.library import Entry, list_matrices, local
+from workbench.ui.library import Entry, list_matrices, local, renewed
 from workbench.ui.loading import Opened, short_digest
 
 CALLS = 10  # of each cell, by the models
@@ -122,4 +122,5 @@ def read_saved(entry: Entry) -> tuple[Matrix, str]:
     Raises:
         CaptureError: it cannot be read, or is none.
     """
-    return _read(str(entry.path), entry.stamp, entry)
+    now = renewed(entry)
+    return _read(str(now.path), now.stamp, now)

@@ -13,7 +13,7 @@ from workbench.runs.remedy import Advice, Part, Remedy
 from workbench.ui import downloads, inspector, remedies_made, state
 from workbench.ui.common import callout, code, error_box, figures_row, picture
 from workbench.ui.remedies_view import CAPTURE, REMEDIES, ROW
-from workbench.ui.rowpage import Shown, row_link, show_row_page
+from workbench.ui.rowpage import Shown, row_fragment, row_link, show_row_page
 from workbench.ui.view import brief
 
 _ASKED = "remedies-asked"  # the capture whose button was pressed
@@ -30,10 +30,10 @@ def remedies_page() -> None:
     show_row_page(REMEDIES, _show)
 
 
-@st.fragment
+@row_fragment
 def _show(shown: Shown) -> None:
     """The page below the row's circumstances; a change in it runs nothing else."""
-    several = len(shown.found.capture) > 1
+    several = len(shown.file.capture) > 1
     scope = (REMEDIES.current().scope or ROW) if several else ROW
     if several:
         _pick_scope(scope)
@@ -63,7 +63,7 @@ def _pick_scope(scope: str) -> None:
 
 def _of_capture(shown: Shown, key: str) -> Advice | None:
     """Advice on all rows, once it is asked for; with progress and a stop."""
-    held, rows = remedies_made.of_capture(shown), len(shown.found.capture)
+    held, rows = remedies_made.of_capture(shown), len(shown.file.capture)
     if held.done == rows:
         return held.advice()
     place = st.empty()
@@ -82,7 +82,7 @@ def _of_capture(shown: Shown, key: str) -> Advice | None:
 
 
 def _asked_for(shown: Shown, rows: int, done: int, key: str, place: st.delta_generator.DeltaGenerator) -> bool:
-    if remedies_made.is_quick(shown.found.capture) or st.session_state.pop(_ASKED, None) == key:
+    if remedies_made.is_quick(shown.file.capture) or st.session_state.pop(_ASKED, None) == key:
         return True
     with place.container():
         if rows > remedies_made.MOST_ROWS:

@@ -38,7 +38,7 @@ def of_row(shown: Shown) -> Advice:
         UsageError, CaptureError: they do not go together.
     """
     view = state.current()
-    return _of_row((*circumstances(shown.entry, view), shown.number), shown, view)
+    return _of_row((*circumstances(shown.file, view), shown.number), shown, view)
 
 
 @dataclass(eq=False)
@@ -66,7 +66,7 @@ def _of_capture(capture: tuple[object, ...], _view: View) -> Made:
 def of_capture(shown: Shown) -> Made:
     """Advice on all rows of the capture, as far as any session made it."""
     view = state.current()
-    return _of_capture(circumstances(shown.entry, view), view)
+    return _of_capture(circumstances(shown.file, view), view)
 
 
 def is_quick(capture: Capture) -> bool:
@@ -80,7 +80,7 @@ def count_rows(shown: Shown, held: Made, bar: st.delta_generator.DeltaGenerator)
     Raises:
         CaptureError, UsageError: a row that cannot be read or judged.
     """
-    capture = shown.found.capture
+    capture = shown.file.capture
     started = seen = time.monotonic()
     while held.done < len(capture):
         now = time.monotonic()
@@ -93,6 +93,6 @@ def count_rows(shown: Shown, held: Made, bar: st.delta_generator.DeltaGenerator)
             try:
                 held.advising.add(capture[held.done])
             except CaptureError as error:
-                raise local(error, shown.entry) from None
+                raise local(error, shown.file.entry) from None
             held.done += 1
     bar.empty()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from workbench.errors import CaptureError, WorkbenchError
@@ -19,7 +21,7 @@ from workbench.ui.library import local
 from workbench.ui.loading import variant_of
 from workbench.ui.repeat_made import Held, held, is_quick, recorded
 from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
-from workbench.ui.rowpage import Shown, row_link, show_row_page
+from workbench.ui.rowpage import Shown, row_link, row_part, show_row_page
 from workbench.ui.view import CUDA, VENDOR
 
 SECONDS, POLL_S = 0.4, 0.1  # of calls before what they amount to is drawn, and between two times of that
@@ -110,7 +112,7 @@ def _by_model(shown: Shown, calls: Held, wanted: int) -> None:
     stopped = f"repeat-stopped:{key}"
     lacking = len(calls.calls) < wanted and not calls.calls.over
     going = lacking and not st.session_state.get(stopped)
-    st.fragment(_go_on, run_every=POLL_S if going else None)(shown, calls, wanted, key, stopped, going)
+    row_part(shown.file, partial(_go_on, shown, calls, wanted, key, stopped, going), POLL_S if going else None)
 
 
 def _go_on(shown: Shown, calls: Held, wanted: int, key: str, stopped: str, going: bool) -> None:
@@ -120,7 +122,7 @@ def _go_on(shown: Shown, calls: Held, wanted: int, key: str, stopped: str, going
         try:
             calls.go_on(wanted, SECONDS)
         except WorkbenchError as error:
-            error_box(local(error, shown.entry) if isinstance(error, CaptureError) else error)
+            error_box(local(error, shown.file.entry) if isinstance(error, CaptureError) else error)
             return
     made = len(calls.calls)
     over = calls.calls.over or made >= wanted
@@ -154,7 +156,7 @@ def _by_engine(shown: Shown, engine: str, path: str | None, variant: str | None,
                 with st.spinner("The first call may load a library or build a kernel", show_time=True):
                     calls.call(shown, wanted)
             except WorkbenchError as error:
-                error_box(local(error, shown.entry) if isinstance(error, CaptureError) else error)
+                error_box(local(error, shown.file.entry) if isinstance(error, CaptureError) else error)
     if len(calls.calls) or calls.calls.over:
         _draw(shown, calls.line(wanted), key)
 
@@ -235,7 +237,7 @@ def _offer(line: Repeated, saved: str, key: str) -> None:
 def _beside(shown: Shown, line: Repeated) -> None:
     """What the capture recorded of the same input, where that is not what is shown, and the way to the inspector."""
     if line.engine != RECORDED and shown.seen.recorded is not None:
-        if is_quick(shown.found.capture):
+        if is_quick(shown.file.capture):
             also = recorded(shown)
             if also.repeatability is not None:
                 st.caption(state.plain(f"As recorded: {also.sentence} The engine recorded shows them."))

@@ -17,7 +17,7 @@ from workbench.runs.repeating import Repeating
 from workbench.runs.run import run_case
 from workbench.ui import engines, state
 from workbench.ui.library import local
-from workbench.ui.loading import circumstances, opened
+from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
 
 AT_ONCE = 8_000_000  # scores among which calls on the same input are looked for without being asked for
@@ -60,7 +60,7 @@ class Held:
                 made = run_case(case, paths=self.calls.path, variants=self.calls.variant, engine=CUDA, repeats=lacking)
             else:
                 assert case.release is not None
-                rows, at = rows_of_call(opened(shown.entry, state.current()).capture, shown.number)
+                rows, at = rows_of_call(shown.file.capture, shown.number)
                 with closing(engines.open_released(case.release)) as engine:
                     made, _ = op_results(case, engine, rows, at, lacking)
             self.calls.refused = self.calls.finding = None  # it may be asked anew
@@ -82,7 +82,7 @@ def _held(
 
 def held(shown: Shown, engine: str, path: str | None, variant: str | None) -> Held:
     """The calls of an engine on the row that is shown, as far as any session made them."""
-    return _held(circumstances(shown.entry, state.current()), shown.number, engine, path, variant, shown)
+    return _held(circumstances(shown.file, state.current()), shown.number, engine, path, variant, shown)
 
 
 @st.cache_resource(max_entries=_RECORDED, show_spinner=False)
@@ -92,14 +92,14 @@ def _recorded(circumstances: tuple[object, ...], number: int, _shown: Shown) -> 
         found = repeat(
             _shown.seen.case.row,
             engine=RECORDED,
-            among=_shown.found.capture,
+            among=_shown.file.capture,
             op=view.op,
             release=view.release,
             device=view.device,
             k=view.k,
         )
     except CaptureError as error:
-        raise local(error, _shown.entry) from None
+        raise local(error, _shown.file.entry) from None
     return found.lines[-1]
 
 
@@ -109,7 +109,7 @@ def recorded(shown: Shown) -> Repeated:
     Raises:
         CaptureError: a row that cannot be read.
     """
-    return _recorded(circumstances(shown.entry, state.current()), shown.number, shown)
+    return _recorded(circumstances(shown.file, state.current()), shown.number, shown)
 
 
 def is_quick(capture: Capture) -> bool:

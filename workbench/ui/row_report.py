@@ -8,19 +8,17 @@ import streamlit as st
 
 from workbench.figures.row_page import Origin, row_page
 from workbench.runs.inspect import Inspection
-from workbench.ui import downloads, state
-from workbench.ui.library import Entry
-from workbench.ui.loading import opened
-from workbench.ui.view import View
+from workbench.ui import downloads
+from workbench.ui.loading import Opened
 
 
-def offer_page(entry: Entry, found: Inspection, key: str) -> None:
+def offer_page(file: Opened, found: Inspection, key: str) -> None:
     """A button that gives the page; it is made when it is pressed. ``key`` names what is inspected."""
     st.markdown("**The whole row**")
     st.download_button(
         "HTML page",
-        partial(_page, entry, found, state.current()),
-        file_name=f"{downloads.file_name(entry.key, f'row{found.row.index}')}.html",
+        partial(_page, file, found),
+        file_name=f"{downloads.file_name(file.entry.key, f'row{found.row.index}')}.html",
         mime="text/html",
         key=f"page:{key}",
         on_click="ignore",
@@ -29,8 +27,8 @@ def offer_page(entry: Entry, found: Inspection, key: str) -> None:
     )
 
 
-def _page(entry: Entry, found: Inspection, view: View) -> bytes:
-    options = zip(("--scores", "--lengths", "--starts", "--indices"), view.names, strict=True)
+def _page(file: Opened, found: Inspection) -> bytes:
+    options = zip(("--scores", "--lengths", "--starts", "--indices"), file.names, strict=True)
     given = tuple(part for option, name in options if name is not None for part in (option, name))
-    origin = Origin(file=entry.key.rsplit("/", 1)[-1], digest=opened(entry, view).capture.digest, arguments=given)
+    origin = Origin(file=file.entry.key.rsplit("/", 1)[-1], digest=file.whole, arguments=given)
     return row_page(found, origin).encode("utf-8", "backslashreplace")

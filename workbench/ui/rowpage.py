@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, wraps
 from typing import Any
 
 import streamlit as st
@@ -21,8 +22,7 @@ from workbench.ui.carried import Carried
 from workbench.ui.common import error_box
 from workbench.ui.controls import pick_circumstances
 from workbench.ui.library import Entry
-from workbench.ui.loading import Opened, inspected, lines_so_far
-from workbench.ui.loading import opened as open_entry
+from workbench.ui.loading import Opened, inspected, lines_so_far, opened
 from workbench.ui.picker import check_digest, pick_capture, pick_tensors
 from workbench.ui.rows import (
     DAMAGE,
@@ -45,13 +45,12 @@ class Shown:
     """The row that a page shows.
 
     Attributes:
-        entry, found: its capture, on offer and open. number: of the row in it. seen: the row, inspected in the
-            circumstances that are chosen.
+        file: its capture, open. number: of the row in it. seen: the row, inspected in the circumstances that are
+            chosen.
         key: names all of this, for widgets that are of this row alone.
     """
 
-    entry: Entry
-    found: Opened
+    file: Opened
     number: int
     seen: Inspection
     key: str
@@ -86,6 +85,31 @@ def show_row_page(url: Carried[Any], show: Callable[[Shown], None]) -> None:
         notices.warning("\n\n".join(state.plain(text) for text in url.notices()), icon=":material/link:")
 
 
+def row_part(file: Opened, draw: Callable[[], None], run_every: float | None = None) -> None:
+    """Draw a part of a page as a fragment: a change in it runs nothing else, unless the file was changed since the page
+    was drawn; the whole page runs then, and opens it anew.
+
+    Args:
+        file: what the part is of. draw: draws it. run_every: seconds after which it runs by itself.
+    """
+    drawn = False
+
+    @st.fragment(run_every=run_every)
+    def part() -> None:
+        nonlocal drawn
+        if drawn and not file.capture.is_unchanged():
+            st.rerun()
+        drawn = True
+        draw()
+
+    part()
+
+
+def row_fragment(draw: Callable[[Shown], None]) -> Callable[[Shown], None]:
+    """What draws a row, as a fragment: see ``row_part``."""
+    return wraps(draw)(lambda shown: row_part(shown.file, partial(draw, shown)))
+
+
 def row_link(page: st.Page, label: str, icon: str | None = None, **fields: object) -> None:
     """A link to another page on the row that is shown. ``fields``: parameters that it has besides or instead; those
     that are ``None`` are left out."""
@@ -102,17 +126,17 @@ def _open(page: _Page, entry: Entry | None, list_slot: Place) -> None:
     try:
         if not pick_tensors(entry):
             return
-        found = open_entry(entry, state.current())
+        file = opened(entry, state.current())
     except WorkbenchError as error:
         error_box(error)
         return
-    check_digest(found)
-    _choose(page, entry, found, list_slot)
+    check_digest(file)
+    _choose(page, file, list_slot)
 
 
-def _choose(page: _Page, entry: Entry, found: Opened, list_slot: Place) -> None:
+def _choose(page: _Page, file: Opened, list_slot: Place) -> None:
     """The row list and the row that is chosen."""
-    rows, key = len(found.capture), _identity(found)
+    rows, key = len(file.capture), _identity(file)
     row = state.current().row
     if row is not None and row >= rows:
         st.warning(f"The link names row {count(row)}; this capture has rows 0 to {count(rows - 1)}.")
@@ -120,64 +144,64 @@ def _choose(page: _Page, entry: Entry, found: Opened, list_slot: Place) -> None:
     head = st.container()
     with list_slot:
         steps, told = st.empty(), st.empty()
-        stepped = take_step(entry, rows, row, key, steps)
+        stepped = take_step(file, rows, row, key, steps)
         row = row if stepped is None else stepped
-        known = lines_so_far(entry, state.current())
+        known = lines_so_far(file, state.current())
         order = order_of(known, rows)
         listed = f"{key}:{DAMAGE}" if len(known) == rows else key
         shown = pick_page(listed, order, row, page.turned or stepped is not None)
         bar, place = st.empty(), st.container()
     if row is None and any(number not in known for number in shown):
-        _settle_row(page, entry, found, shown, head, bar)
+        _settle_row(page, file, shown, head, bar)
     number = damage_first(known[one] for one in shown)[0].row if row is None else row
     state.settle(row=number)
-    step_buttons(entry, rows, number, key, steps)
+    step_buttons(file, rows, number, key, steps)
     with head:
-        _inspect_row(page, entry, found, number)
-    lines = fill(entry, state.current(), shown, bar)
-    about_steps(lines_so_far(entry, state.current()), rows, told)
+        _inspect_row(page, file, number)
+    lines = fill(file, state.current(), shown, bar)
+    about_steps(lines_so_far(file, state.current()), rows, told)
     with place:
         row_list(lines, number, f"rows:{listed}:{shown[0]}", about_page(shown, order, len(known)))
-        _about(found)
-        inspect_all(entry, state.current(), rows, key)
+        _about(file)
+        inspect_all(file, state.current(), rows, key)
 
 
-def _settle_row(page: _Page, entry: Entry, found: Opened, shown: Sequence[int], head: Place, bar: Place) -> None:
+def _settle_row(page: _Page, file: Opened, shown: Sequence[int], head: Place, bar: Place) -> None:
     """Show the first row of the list's page at once, and turn to the worst one when all are inspected."""
     page.url.hold_url(True)
     show_progress(bar, 0, len(shown))
     with head:
-        _inspect_row(page, entry, found, shown[0])
-    worst = fill(entry, replace(state.current(), row=shown[0]), shown, bar)[0]
+        _inspect_row(page, file, shown[0])
+    worst = fill(file, replace(state.current(), row=shown[0]), shown, bar)[0]
     page.url.hold_url(False)
     state.settle(row=worst.row)
     st.rerun()
 
 
-def _identity(found: Opened) -> str:
+def _identity(file: Opened) -> str:
     view = state.current()
-    return ":".join(map(str, (found.digest, *view.names, view.k, view.op, view.release, view.device)))
+    return ":".join(map(str, (file.digest, *view.names, view.k, view.op, view.release, view.device)))
 
 
-def _inspect_row(page: _Page, entry: Entry, found: Opened, number: int) -> None:
-    call = found.capture.call(found.capture.call_of(number))
-    st.markdown(f"#### {state.plain(entry.key)} · row {count(number)}")
-    pick_circumstances(found.capture.info.strings, call.k, f"{found.digest}:{number}")
+def _inspect_row(page: _Page, file: Opened, number: int) -> None:
+    call = file.capture.call(file.capture.call_of(number))
+    st.markdown(f"#### {state.plain(file.entry.key)} · row {count(number)}")
+    pick_circumstances(file.capture.info.strings, call.k, f"{file.digest}:{number}")
     view = state.current()
     try:
         if (call.k or view.k) is None:
             st.info("The capture does not say k: choose it above, and the row is inspected.")
             return
         with st.spinner("Inspecting the row", show_time=True):
-            seen = inspected(entry, view, number)
+            seen = inspected(file, view, number)
     except WorkbenchError as error:
         error_box(error)
         return
-    page.show(Shown(entry, found, number, seen, f"{_identity(found)}:{number}"))
+    page.show(Shown(file, number, seen, f"{_identity(file)}:{number}"))
 
 
-def _about(found: Opened) -> None:
-    info = found.capture.info
+def _about(file: Opened) -> None:
+    info = file.capture.info
     parts = [plural(info.rows, "row"), plural(info.calls, "call"), info.dtype, f"up to {count(info.length_max)} scores"]
     if info.strings.get("model"):
         parts.append(brief(str(info.strings["model"])))

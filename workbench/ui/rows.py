@@ -10,8 +10,7 @@ import streamlit as st
 from workbench.figures import palette
 from workbench.figures.words import count
 from workbench.ui import state
-from workbench.ui.library import Entry
-from workbench.ui.loading import Summary, forget, lines_so_far, summary
+from workbench.ui.loading import Opened, Summary, forget, lines_so_far, summary
 from workbench.ui.view import View
 
 PAGE, MOST = 50, 100_000
@@ -42,18 +41,18 @@ def order_of(known: Mapping[int, Summary], rows: int) -> Sequence[int]:
     return [line.row for line in damage_first(known.values())] if len(known) == rows else range(rows)
 
 
-def fill(entry: Entry, view: View, numbers: Sequence[int], bar: Place) -> list[Summary]:
+def fill(file: Opened, view: View, numbers: Sequence[int], bar: Place) -> list[Summary]:
     """The lines of some rows, worst first; those not yet inspected are, with progress in ``bar``."""
-    known = lines_so_far(entry, view)
+    known = lines_so_far(file, view)
     missing = [number for number in numbers if number not in known]
     worst = min((known[number] for number in numbers if number in known), key=damage, default=None)
     for done, number in enumerate(missing, len(numbers) - len(missing)):
         show_progress(bar, done, len(numbers))
-        found = summary(entry, view, number)
+        found = summary(file, view, number)
         if worst is None or damage(found) < damage(worst):
             worst = found  # likely to be shown next
         elif number != view.row:
-            forget(entry, view, number)
+            forget(file, view, number)
     bar.empty()
     return damage_first(known[number] for number in numbers)
 
@@ -96,12 +95,12 @@ def pick_page(key: str, order: Sequence[int], row: int | None, anew: bool) -> Se
     return order[first : first + PAGE]
 
 
-def inspect_all(entry: Entry, view: View, rows: int, key: str) -> None:
+def inspect_all(file: Opened, view: View, rows: int, key: str) -> None:
     """A button that inspects every row, for an order by damage over the whole capture.
 
     What was inspected when it is stopped is kept, so that the next press goes on from there. ``key`` names the list.
     """
-    done = len(lines_so_far(entry, view))
+    done = len(lines_so_far(file, view))
     if rows <= PAGE or done == rows:
         return
     if rows > MOST:
@@ -120,7 +119,7 @@ def inspect_all(entry: Entry, view: View, rows: int, key: str) -> None:
     # Any press of a widget ends this run; this one says so. The key is the other's: it takes its place on the page.
     st.button("Stop", key=f"all:{key}", width="stretch", icon=":material/stop_circle:")
     bar = st.empty()
-    fill(entry, view, range(rows), bar)
+    fill(file, view, range(rows), bar)
     st.session_state[f"page-kept:{key}:{DAMAGE}"] = 1
     st.rerun()
 

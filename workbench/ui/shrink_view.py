@@ -16,7 +16,8 @@ from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
 from workbench.ui import state
 from workbench.ui.common import error_box
-from workbench.ui.library import Entry, local
+from workbench.ui.library import local
+from workbench.ui.loading import Opened
 from workbench.ui.work import Work, work
 
 LIMIT = 60.0  # seconds after which shrinking stops, until it is asked to go on
@@ -24,17 +25,17 @@ _SLICE = 0.2  # seconds between two looks at the progress
 
 
 def show_shrink(
-    entry: Entry, found: Inspection, number: int, key: str, path: str, variant: str
+    file: Opened, found: Inspection, number: int, key: str, path: str, variant: str
 ) -> tuple[Shrunk, Case] | None:
     """Shrink the row on a path where asked to; gives the smallest row so far, where there is one that is smaller.
 
     ``key`` names the row, the path and the variant.
     """
     st.markdown("##### Shrink")
-    row = work(entry, state.current(), number, path, variant)
+    row = work(file, state.current(), number, path, variant)
     if not row.begun:
         st.caption("Finds the smallest row with the same fault: fewer scores, a smaller k, simpler values.")
-        _button("Shrink", row, entry, found, key, path, variant)
+        _button("Shrink", row, file, found, key, path, variant)
         return None
     shrunk, case = row.so_far()
     st.markdown(state.plain(shrunk_sentence(shrunk, f"row {count(number)}")))
@@ -43,7 +44,7 @@ def show_shrink(
     if shrunk.fault is None:
         return None
     if not shrunk.is_minimum:
-        _button("Go on", row, entry, found, key, path, variant)
+        _button("Go on", row, file, found, key, path, variant)
     if not shrunk.kept:
         return None
     left, right = st.columns([3, 2])
@@ -55,11 +56,11 @@ def show_shrink(
         column_config={"before": right_text, "after": right_text},
     )
     with right:
-        _take_away(entry, row, shrunk, number, key)
+        _take_away(file, row, shrunk, number, key)
     return shrunk, case
 
 
-def _button(title: str, row: Work, entry: Entry, found: Inspection, key: str, path: str, variant: str) -> None:
+def _button(title: str, row: Work, file: Opened, found: Inspection, key: str, path: str, variant: str) -> None:
     asked, failed = f"shrink-asked:{key}", f"shrink-problem:{key}"
     if not st.session_state.pop(asked, False):
         st.button(
@@ -81,7 +82,7 @@ def _button(title: str, row: Work, entry: Entry, found: Inspection, key: str, pa
     try:
         row.begin(found, state.current(), path, variant)
     except WorkbenchError as error:
-        st.session_state[failed] = str(local(error, entry) if isinstance(error, CaptureError) else error)
+        st.session_state[failed] = str(local(error, file.entry) if isinstance(error, CaptureError) else error)
         st.rerun()
     end, more = time.monotonic() + LIMIT, True
     while more and time.monotonic() < end:
@@ -91,9 +92,9 @@ def _button(title: str, row: Work, entry: Entry, found: Inspection, key: str, pa
     st.rerun()
 
 
-def _take_away(entry: Entry, row: Work, shrunk: Shrunk, number: int, key: str) -> None:
+def _take_away(file: Opened, row: Work, shrunk: Shrunk, number: int, key: str) -> None:
     """What can be done with the smallest row."""
-    stem = PurePosixPath(entry.key).name.removesuffix(".safetensors")
+    stem = PurePosixPath(file.entry.key).name.removesuffix(".safetensors")
     name = f"{stem}-row{number}-{shrunk.path}-shrunk.safetensors"
     how = "a local minimum" if shrunk.is_minimum else "stopped before the end"
     st.caption(f"{plural(shrunk.tried, 'candidate')} tried, {count(shrunk.kept)} kept: {how}.")

@@ -12,8 +12,7 @@ import streamlit as st
 
 from workbench.figures.words import count, plural
 from workbench.ui import state
-from workbench.ui.library import Entry
-from workbench.ui.loading import Summary, forget, lines_so_far, summary
+from workbench.ui.loading import Opened, Summary, forget, lines_so_far, summary
 from workbench.ui.rows import Place
 
 NEXT, PREVIOUS = 1, -1
@@ -41,11 +40,11 @@ def ahead(known: Mapping[int, Summary], rows: int, row: int, way: int) -> tuple[
     return None
 
 
-def step_buttons(entry: Entry, rows: int, row: int, key: str, slot: Place) -> None:
+def step_buttons(file: Opened, rows: int, row: int, key: str, slot: Place) -> None:
     """Buttons to the previous and the next bad row. ``key`` names the list that the row is of."""
     if rows < 2:
         return
-    known = lines_so_far(entry, state.current())
+    known = lines_so_far(file, state.current())
     with slot.container():
         for column, way in zip(st.columns(2), KEYS, strict=True):
             name, side = _WORDS[way]
@@ -67,7 +66,7 @@ def _asked(key: str) -> str:
     return f"step-asked:{key}"
 
 
-def take_step(entry: Entry, rows: int, row: int | None, key: str, slot: Place) -> int | None:
+def take_step(file: Opened, rows: int, row: int | None, key: str, slot: Place) -> int | None:
     """The row that a button asked for, with progress and a way to stop while it is looked for; the view turns to it.
 
     Returns:
@@ -77,7 +76,7 @@ def take_step(entry: Entry, rows: int, row: int | None, key: str, slot: Place) -
     if way is None or row is None:
         return None
     view, at = state.current(), row
-    known = lines_so_far(entry, view)
+    known = lines_so_far(file, view)
     name, side = _WORDS[way]
     bar: Place | None = None
     while (found := ahead(known, rows, at, way)) is not None:
@@ -88,9 +87,9 @@ def take_step(entry: Entry, rows: int, row: int | None, key: str, slot: Place) -
                     st.button("Stop", key=f"step-stop:{key}", icon=":material/stop_circle:", width="stretch")
                     bar = st.empty()
             bar.progress((at + 1) / rows, f"{name} bad row: looking at row {count(at)} of {count(rows)}")
-            bad = is_bad(summary(entry, view, at))
+            bad = is_bad(summary(file, view, at))
             if not bad:
-                forget(entry, view, at)
+                forget(file, view, at)
         if bad:
             state.change(row=at, bin=None)
             return at

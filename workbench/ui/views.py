@@ -6,20 +6,20 @@ from functools import partial
 
 import streamlit as st
 
-from workbench.runs.inspect import Inspection
 from workbench.ui import state
 from workbench.ui.bins_view import show_bins
 from workbench.ui.capacity_view import show_capacity
 from workbench.ui.diff_view import show_diff
 from workbench.ui.export_view import show_export
-from workbench.ui.library import Entry
 from workbench.ui.row_report import offer_page
+from workbench.ui.rowpage import Shown, row_fragment
 from workbench.ui.view import VIEWS
 
 
-@st.fragment
-def show_views(entry: Entry, found: Inspection, number: int, key: str) -> None:
-    """The chosen view with its controls; a change in it runs nothing else. ``key`` names what is inspected."""
+@row_fragment
+def show_views(shown: Shown) -> None:
+    """The chosen view with its controls; a change in it runs nothing else."""
+    file, found, number, key = shown.file, shown.seen, shown.number, shown.key
     left, middle, right = st.columns([5.6, 3.5, 2])
     st.session_state["view"] = state.current().view or next(iter(VIEWS))
     left.segmented_control(
@@ -31,14 +31,14 @@ def show_views(entry: Entry, found: Inspection, number: int, key: str) -> None:
         required=True,
         wrap=False,
     )
-    page = partial(offer_page, entry, found, key)
+    page = partial(offer_page, file, found, key)
     match st.session_state["view"]:
         case "capacity":
             show_capacity(found, key, page)
         case "diff":
-            show_diff(entry, found, number, key, (middle, right), page)
+            show_diff(file, found, number, key, (middle, right), page)
         case "export":
-            show_export(entry, found, number, key, (middle, right))
+            show_export(file, found, number, key, (middle, right))
         case _:
             show_bins(found, key, (middle, right), page)
     state.write_url()

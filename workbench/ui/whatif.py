@@ -17,7 +17,7 @@ from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentence
 from workbench.ui import downloads, state
 from workbench.ui.common import callout, colour_of, error_box, pick_path, picture
 from workbench.ui.loading import circumstances, variant_of
-from workbench.ui.rowpage import Shown, show_row_page
+from workbench.ui.rowpage import Shown, row_fragment, show_row_page
 from workbench.ui.view import View
 from workbench.ui.whatif_view import ASKED, READ, Asked
 
@@ -53,10 +53,10 @@ def _setting(identity: tuple[object, ...], number: int, path: str, variant: str,
 
 def setting_of(shown: Shown, view: View, path: str, variant: str) -> Setting:
     """The row on a path's variant; made once for all sessions that show the same bytes."""
-    return _setting((shown.entry.key, *circumstances(shown.entry, view)), shown.number, path, variant, shown)
+    return _setting((shown.file.entry.key, *circumstances(shown.file, view)), shown.number, path, variant, shown)
 
 
-@st.fragment
+@row_fragment
 def _show(shown: Shown) -> None:
     """The page's own part; a change in it runs nothing else."""
     left, right = st.columns([3, 2])

@@ -15,8 +15,7 @@ from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
 from workbench.runs.shrink import Shrinking, Shrunk
 from workbench.ui.closing import temporary_folder
-from workbench.ui.library import Entry
-from workbench.ui.loading import circumstances
+from workbench.ui.loading import Opened, circumstances
 from workbench.ui.view import View
 
 SEED = 0  # of shrinking, as on the command line where none is given
@@ -113,9 +112,9 @@ def _work(circumstances: tuple[object, ...], number: int, path: str, variant: st
     return Work()
 
 
-def work(entry: Entry, view: View, number: int, path: str, variant: str) -> Work:
+def work(file: Opened, view: View, number: int, path: str, variant: str) -> Work:
     """The shrinking of a row on a path and variant, in the circumstances of the view."""
-    return _work(circumstances(entry, view), number, path, variant, SEED)
+    return _work(circumstances(file, view), number, path, variant, SEED)
 
 
 @st.cache_resource(max_entries=_EXPORTS, show_spinner=False)
