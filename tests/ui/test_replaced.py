@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ from streamlit.testing.v1 import AppTest
 
 from tests.audit.making import audited
 from tests.ui.pages import PAGES, ROW_VIEWS, content, driven
-from workbench.analysis.profile import RowProfile
+from workbench.audit.scan import Scan
 from workbench.capture import Call, Row, Token, source, write_capture
-from workbench.ui import scans
+from workbench.capture.source import Source
+from workbench.engines import model
+from workbench.numeric.histogram import HalfHistogram
+from workbench.ui import divergence_runs, releases_made, remedies_made, repeat_made, scans
 
 K, WIDTH, ROWS = 512, 9000, 2
 FILE = "dumps/a.safetensors"
@@ -58,9 +62,6 @@ def write_over(path: Path, content: bytes) -> None:
     """As a program does that opens the file and writes."""
     with path.open("r+b") as file:
         file.write(content)
-
-
-WAYS: dict[str, Callable[[Path, bytes], None]] = {"put in place": put_in_place, "written over": write_over}
 
 
 @pytest.fixture(autouse=True)
@@ -132,14 +133,22 @@ def results(test: AppTest) -> list[str]:
     return [text for text in content(test) if "Looked at" not in text]
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("view", OF_FILES)
-def test_no_page_shows_results_of_other_bytes(view: str, way: str, dumps: Path, tmp_path: Path) -> None:
+def test_no_page_shows_results_of_other_bytes(view: str, dumps: Path, tmp_path: Path, few_samples: None) -> None:
+    shows_what_is_there(view, put_in_place, dumps, tmp_path)
+
+
+@pytest.mark.parametrize("view", ["inspect", "divergence", "overview"])
+def test_nor_where_it_is_written_over(view: str, dumps: Path, tmp_path: Path) -> None:
+    shows_what_is_there(view, write_over, dumps, tmp_path)
+
+
+def shows_what_is_there(view: str, way: Callable[[Path, bytes], None], dumps: Path, tmp_path: Path) -> None:
     if view == "overview, audit":
         audited([dumps], tmp_path / "audit")
     before = shown(view, dumps)
     old = results(before)
-    WAYS[way](dumps / "a.safetensors", (tmp_path / "good").read_bytes())
+    way(dumps / "a.safetensors", (tmp_path / "good").read_bytes())
     if view == "overview, audit":
         (tmp_path / "audit").rename(tmp_path / "audit-before")
         audited([dumps], tmp_path / "audit")
@@ -151,12 +160,56 @@ def test_no_page_shows_results_of_other_bytes(view: str, way: str, dumps: Path, 
     assert results(again) == results(shown(view, dumps)) != old
 
 
-@pytest.mark.parametrize("view", [view for view in OF_FILES if view != "overview, audit"])
-def test_nor_where_the_digest_of_a_large_file_stays(
-    view: str, dumps: Path, tmp_path: Path, few_samples: None
-) -> None:
-    test_no_page_shows_results_of_other_bytes(view, "put in place", dumps, tmp_path)
-
-
 def test_every_page_is_among_them() -> None:
     assert {view.split(", ")[0] for view in OF_FILES} == set(PAGES) - {"paths", "environment"}
+
+
+class Counted:
+    """How often each function was called that reads scores, counts a row, runs a model, or compares rows."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: Counter[str] = Counter()
+        for owner, name in (
+            (Source, "tensor"),
+            (Source, "digest"),
+            (HalfHistogram, "__init__"),
+            (model, "run_model"),
+            (repeat_made.Repeating, "step"),
+            (remedies_made, "advise"),
+            (releases_made, "tell_row"),
+            (divergence_runs, "diverge"),
+            (Scan, "run"),
+        ):
+            monkeypatch.setattr(owner, name, self._counting(getattr(owner, name), name))
+
+    def _counting(self, do: Callable[..., object], name: str) -> Callable[..., object]:
+        def counted(*args: object, **more: object) -> object:
+            self.calls[name] += 1
+            return do(*args, **more)
+
+        return counted
+
+    def taken(self) -> Counter[str]:
+        """The calls since the last time."""
+        seen, self.calls = self.calls, Counter()
+        return seen
+
+
+def test_turning_to_and_fro_works_out_nothing_twice(dumps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(monkeypatch)
+    views = [view for view in OF_FILES if view != "overview, audit"]
+    sessions = {view: shown(view, dumps) for view in views}
+    for row in (0, 1):
+        for view in ROW_VIEWS:
+            sessions[view].query_params["row"] = str(row)
+            settled(sessions[view].run())
+    first = counted.taken()
+    assert min(first[name] for name in ("tensor", "digest", "__init__", "run_model", "step", "advise", "tell_row")) > 0
+    assert first["diverge"] == first["run"] == 1
+    for row in (0, 1):
+        for view in ROW_VIEWS:
+            sessions[view].query_params["row"] = str(row)
+            sessions[view].run()
+    for view in views:  # another person's session
+        shown(view, dumps)
+    assert not counted.taken()

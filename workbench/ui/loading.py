@@ -19,7 +19,7 @@ from workbench.ui.library import Entry, Library, list_captures, local, renewed
 from workbench.ui.view import View
 
 CHECKED = 200  # files that are looked into when they are listed; others when they are chosen
-OPENED, INSPECTED, LISTS = 16, 6, 8
+OPENED, INSPECTED, LISTS, DIGESTS = 16, 6, 8, 4096
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,20 @@ def opened(entry: Entry, view: View) -> Opened:
     except CaptureError as error:
         raise local(error, entry) from None
     return replace(found, entry=now)
+
+
+@st.cache_data(max_entries=DIGESTS, show_spinner=False)
+def _input_digest(content: str, names: tuple[str | None, ...], number: int, _file: Opened) -> str:
+    return _file.capture.digest_of(number)
+
+
+def input_digest(file: Opened, number: int) -> str:
+    """``Row.digest`` of one row.
+
+    Raises:
+        CaptureError: it cannot be read, or the file was changed since it was opened.
+    """
+    return _input_digest(file.content, file.names, number, file)
 
 
 def read_row(file: Opened, number: int) -> Row:

@@ -34,7 +34,7 @@ from workbench.paths.ops import OPS
 from workbench.ui import downloads, inspector, state
 from workbench.ui.common import callout, figures_row, picture
 from workbench.ui.library import Entry, same_name
-from workbench.ui.loading import library, opened
+from workbench.ui.loading import input_digest, library, opened
 from workbench.ui.overview_tables import chips, column_config, file_stem, frame, offer_tables, show_table
 from workbench.ui.overview_view import OVERVIEW
 from workbench.ui.view import View, brief
@@ -144,7 +144,7 @@ def _link(found: Summary, line: Mapping[str, Any]) -> None:
         names = replace(names, indices=params.get("indices"))
         try:
             held = opened(entry, names)
-            if line["row"] >= len(held.capture) or held.capture.digest_of(line["row"]) != line["scores"]:
+            if line["row"] >= len(held.capture) or input_digest(held, line["row"]) != line["scores"]:
                 continue
         except WorkbenchError:
             continue

@@ -17,7 +17,7 @@ from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentenc
 from workbench.ui import downloads, inspector, state
 from workbench.ui.common import callout, figures_row, picture
 from workbench.ui.library import Entry, same_name
-from workbench.ui.loading import opened
+from workbench.ui.loading import input_digest, opened
 from workbench.ui.releases_view import RELEASED
 from workbench.ui.view import View, brief
 
@@ -141,7 +141,7 @@ def _link(row: MatrixRow, cell: Cell, captures: dict[str, Entry]) -> None:
     for entry in entries:
         try:
             found = opened(entry, View(capture=entry.key))
-            if row.row >= len(found.capture) or found.capture.digest_of(row.row) != row.digest:
+            if row.row >= len(found.capture) or input_digest(found, row.row) != row.digest:
                 continue
         except CaptureError:
             continue
