@@ -53,6 +53,16 @@ def driven(page: str, given: Sequence[Path], timeout: float = 60, **params: obje
     return test
 
 
+def settled(test: AppTest, seconds: float = 60) -> AppTest:
+    """The page once nothing works for it any more."""
+    end = time.monotonic() + seconds
+    while any(one.label == "Stop" for one in test.button):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+        test.run()
+    return test
+
+
 @dataclass
 class Sent:
     """What a run sends to the browser. ``seconds``: of the run. ``sizes``: bytes of each message, and what it is of."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,12 +19,13 @@ from typer.testing import CliRunner
 from tests.cli.conftest import one_dropped
 from tests.export.conftest import hot, row
 from tests.ui.conftest import texts
+from tests.ui.pages import settled
 from tests.ui.test_app import BAD, param, pick
 from workbench.capture import Row, write_capture
 from workbench.cli.main import app as command_line
 from workbench.errors import CaptureError
 from workbench.export import packed as packing
-from workbench.ui import shrink_view, work
+from workbench.ui import work
 
 Open = Callable[..., AppTest]
 
@@ -60,7 +62,8 @@ def rows(folder: Path) -> Path:
 
 
 def press(test: AppTest, label: str) -> AppTest:
-    return next(one for one in test.button if one.label == label).click().run()
+    """The page after a press, once what that asked for is done."""
+    return settled(next(one for one in test.button if one.label == label).click().run())
 
 
 def written(folder: Path, *args: object) -> dict[str, bytes]:
@@ -216,12 +219,11 @@ def test_shrinking_stops_and_goes_on_to_the_same_end(
     press(app(capture="dumps/crowded.safetensors", view="export"), "Shrink")
     whole = offered[name]()
     st.cache_resource.clear()
-    monkeypatch.setattr(shrink_view, "LIMIT", 0.0)
-    monkeypatch.setattr(shrink_view, "_SLICE", 0.0)
+    monkeypatch.setattr(work, "LIMIT", 0.0)
     test = press(app(capture="dumps/crowded.safetensors", view="export"), "Shrink")
     assert "did not get smaller yet: 20000 scores" in texts(test)
     assert not test.exception
-    monkeypatch.setattr(shrink_view, "LIMIT", 0.05)
+    monkeypatch.setattr(work, "LIMIT", 0.05)
     for _ in range(200):
         if not [button for button in test.button if button.label == "Go on"]:
             break
@@ -229,6 +231,29 @@ def test_shrinking_stops_and_goes_on_to_the_same_end(
         assert not test.exception
     assert "a local minimum" in texts(test)
     assert offered[name]() == whole
+
+
+def test_a_press_of_stop_is_heard_while_a_row_shrinks(app: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, may_step = work.Work._step, threading.Semaphore(3)
+
+    def one_by_one(self: work.Work) -> tuple[int, int, int, bool]:
+        assert may_step.acquire(timeout=30)
+        return step(self)
+
+    monkeypatch.setattr(work.Work, "_step", one_by_one)
+    test = app(capture="dumps/crowded.safetensors", view="export")
+    next(one for one in test.button if one.label == "Shrink").click().run()
+    for looked_at in (test.run(), app(capture="dumps/crowded.safetensors", view="export")):  # by any session
+        assert "Stop" in [one.label for one in looked_at.button]
+        (bar,) = looked_at.get("progress")
+        assert bar.proto.text.startswith("Shrinking: ")
+        assert not [one for one in looked_at.button if one.label in ("Shrink", "Go on")]
+    next(one for one in test.button if one.label == "Stop").click().run()
+    may_step.release(100)
+    settled(test)
+    assert not test.exception
+    assert "Go on" in [one.label for one in test.button]
+    assert "stopped before the end" in texts(test) or "did not get smaller yet" in texts(test)
 
 
 def test_a_row_that_cannot_be_shrunk_is_one_line(app: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:

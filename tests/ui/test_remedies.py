@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import workbench as wb
 from tests.ui.conftest import saved_names, taken, texts
+from tests.ui.pages import settled
 from workbench.runs.advise_words import advice_sentence
 from workbench.ui import remedies_made
 from workbench.ui.remedies_view import Wanted, from_params, to_params
@@ -98,12 +100,39 @@ def test_many_rows_are_counted_when_asked_and_too_many_are_not(
     monkeypatch.setattr(remedies_made, "ROWS_AT_ONCE", 1)
     test = page(scope="capture")
     (button,) = [one for one in test.button if one.label.startswith("Judge 3 rows")]
-    button.click().run()
+    settled(button.click().run())
     assert not test.exception
     assert "1 of 3 rows can lose winners" in texts(test)
     st.cache_resource.clear()
     monkeypatch.setattr(remedies_made, "MOST_ROWS", 2)
     assert "3 rows are more than the 2 that are judged here" in texts(page(scope="capture"))
+
+
+def test_a_press_of_stop_is_heard_while_rows_are_judged(
+    page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remedies_made, "ROWS_AT_ONCE", 1)
+    add, may_add = remedies_made.Advising.add, threading.Semaphore(1)
+
+    def one_by_one(self: remedies_made.Advising, row: wb.Row) -> None:
+        assert may_add.acquire(timeout=30)
+        add(self, row)
+
+    monkeypatch.setattr(remedies_made.Advising, "add", one_by_one)
+    test = page(scope="capture")
+    next(one for one in test.button if one.label.startswith("Judge 3 rows")).click().run()
+    assert "Stop" in [one.label for one in test.run().button]
+    (bar,) = test.get("progress")
+    assert bar.proto.text.startswith("Judging rows: ")
+    next(one for one in test.button if one.label == "Stop").click().run()
+    may_add.release(1)  # the row that it is at
+    settled(test)
+    assert not test.exception
+    going_on = next(one for one in test.button if one.label.startswith("Judge "))
+    assert going_on.label in ("Judge 1 row under every remedy", "Judge 2 rows under every remedy")
+    may_add.release(2)
+    settled(going_on.click().run())
+    assert "1 of 3 rows can lose winners" in texts(test)
 
 
 def test_a_stopped_count_goes_on_from_where_it_was(page: Callable[..., AppTest], folder: Path) -> None:

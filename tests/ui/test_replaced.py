@@ -6,7 +6,6 @@ And what was worked out is kept: turning to and fro works out nothing twice.
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.audit.making import audited
-from tests.ui.pages import PAGES, ROW_VIEWS, content, driven
+from tests.ui.pages import PAGES, ROW_VIEWS, content, driven, settled
 from workbench.audit.scan import Scan
 from workbench.capture import Call, Row, Token, source, write_capture
 from workbench.capture.source import Source
@@ -111,16 +110,6 @@ def shown(view: str, dumps: Path) -> AppTest:
     else:
         test = driven(page, [dumps.parent / "audit" if part else dumps])
     return settled(test.run())
-
-
-def settled(test: AppTest) -> AppTest:
-    """The page once nothing works for it any more."""
-    end = time.monotonic() + 40
-    while any(one.label == "Stop" for one in test.button):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-        test.run()
-    return test
 
 
 def press(test: AppTest, label: str) -> AppTest:

@@ -11,12 +11,12 @@ from workbench.figures.words import count, plural
 from workbench.runs.advise_words import cost_sentence, cost_text, part_sentence, stands_text
 from workbench.runs.remedy import Advice, Part, Remedy
 from workbench.ui import downloads, inspector, remedies_made, state
+from workbench.ui.background import show_background
 from workbench.ui.common import callout, code, error_box, figures_row, picture
 from workbench.ui.remedies_view import CAPTURE, REMEDIES, ROW
 from workbench.ui.rowpage import Shown, row_fragment, row_link, show_row_page
 from workbench.ui.view import brief
 
-_ASKED = "remedies-asked"  # the capture whose button was pressed
 _SCOPES = {ROW: "This row", CAPTURE: "All rows of the capture"}
 
 
@@ -64,41 +64,34 @@ def _pick_scope(scope: str) -> None:
 def _of_capture(shown: Shown, key: str) -> Advice | None:
     """Advice on all rows, once it is asked for; with progress and a stop."""
     held, rows = remedies_made.of_capture(shown), len(shown.file.capture)
-    if held.done == rows:
-        return held.advice()
-    place = st.empty()
-    if not _asked_for(shown, rows, held.done, key, place):
-        return held.advice() if held.done else None
-    REMEDIES.hold_url(True)
-    with place.container():  # any press of a widget ends this run; this one says so
-        st.button("Stop", key=f"remedies-stop:{key}", icon=":material/stop_circle:")
-        bar = st.empty()
-    try:
-        remedies_made.count_rows(shown, held, bar)
-    finally:
-        REMEDIES.hold_url(False)
-    place.empty()
-    return held.advice()
+    if held.going.busy:
+        show_background(shown.file, held.going, f"remedies:{key}")
+        return None
+    if held.done < rows and remedies_made.is_quick(shown.file.capture):
+        for _ in remedies_made.count_rows(shown, held):
+            pass
+    elif held.done < rows:
+        _offer(shown, rows, held, key)
+    return held.advice() if held.done else None
 
 
-def _asked_for(shown: Shown, rows: int, done: int, key: str, place: st.delta_generator.DeltaGenerator) -> bool:
-    if remedies_made.is_quick(shown.file.capture) or st.session_state.pop(_ASKED, None) == key:
-        return True
-    with place.container():
-        if rows > remedies_made.MOST_ROWS:
-            st.info(
-                f"{count(rows)} rows are more than the {count(remedies_made.MOST_ROWS)} that are judged here: "
-                "`workbench advise FILE` takes any number."
-            )
-            return False
-        st.button(
-            f"Judge {plural(rows - done, 'row')} under every remedy",
-            key=f"remedies-judge:{key}",
-            icon=":material/play_arrow:",
-            help=f"{count(done)} of {count(rows)} are judged",
-            on_click=lambda: st.session_state.update({_ASKED: key}),
+def _offer(shown: Shown, rows: int, held: remedies_made.Made, key: str) -> None:
+    """A button that has all rows judged, where they are not too many."""
+    if rows > remedies_made.MOST_ROWS:
+        st.info(
+            f"{count(rows)} rows are more than the {count(remedies_made.MOST_ROWS)} that are judged here: "
+            "`workbench advise FILE` takes any number."
         )
-    return False
+        return
+    st.button(
+        f"Judge {plural(rows - held.done, 'row')} under every remedy",
+        key=f"remedies-judge:{key}",
+        icon=":material/play_arrow:",
+        help=f"{count(held.done)} of {count(rows)} are judged",
+        on_click=lambda: held.going.start(lambda: remedies_made.count_rows(shown, held)),
+    )
+    if (problem := held.going.problem()) is not None:
+        error_box(problem)
 
 
 def _pick_part(found: Advice, key: str) -> Part:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -14,6 +14,7 @@ from workbench.figures.words import count
 from workbench.runs.advise import Advising, advise
 from workbench.runs.remedy import Advice
 from workbench.ui import state
+from workbench.ui.background import Background, Told
 from workbench.ui.library import local
 from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
@@ -23,7 +24,6 @@ AT_ONCE = 4_000_000  # scores that a capture may hold to be advised on without b
 ROWS_AT_ONCE = 200
 MOST_ROWS = 20_000
 _KEPT = 8
-_LATE, _OFTEN = 0.4, 0.2  # seconds after which progress is shown, and between two looks at it
 
 
 @st.cache_resource(max_entries=4 * _KEPT, show_spinner=False)
@@ -46,6 +46,7 @@ class Made:
     """Advice on a capture while it is made. ``done``: rows that are counted, from the first one on."""
 
     advising: Advising
+    going: Background = field(default_factory=Background)
     lock: Lock = field(default_factory=Lock)
     done: int = 0
     _told: tuple[int, Advice] | None = None
@@ -74,25 +75,21 @@ def is_quick(capture: Capture) -> bool:
     return len(capture) <= ROWS_AT_ONCE and len(capture) * max(1, capture.info.length_max) <= AT_ONCE
 
 
-def count_rows(shown: Shown, held: Made, bar: st.delta_generator.DeltaGenerator) -> None:
-    """Count every row that was not counted yet, with progress; what is counted when a session stops is kept.
+def count_rows(shown: Shown, held: Made) -> Iterator[Told]:
+    """Count every row that was not counted yet, and tell how far that is; what is counted when it is stopped is kept.
 
     Raises:
         CaptureError, UsageError: a row that cannot be read or judged.
     """
     capture = shown.file.capture
-    started = seen = time.monotonic()
     while held.done < len(capture):
-        now = time.monotonic()
-        if now - started > _LATE and now - seen > _OFTEN:
-            bar.progress(held.done / len(capture), f"Judging rows: {count(held.done)} of {count(len(capture))}")
-            seen = now
+        at = held.done
+        yield at / len(capture), f"Judging rows: {count(at)} of {count(len(capture))}"
+        try:
+            row = capture[at]
+        except CaptureError as error:
+            raise local(error, shown.file.entry) from None
         with held.lock:
-            if held.done >= len(capture):
-                break
-            try:
-                held.advising.add(capture[held.done])
-            except CaptureError as error:
-                raise local(error, shown.file.entry) from None
-            held.done += 1
-    bar.empty()
+            if held.done == at:  # else another session was as far
+                held.advising.add(row)
+                held.done += 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import PurePosixPath
 
 import streamlit as st
 
-from workbench.errors import CaptureError, WorkbenchError
+from workbench.errors import CaptureError
 from workbench.figures.tables import shrunk_table
 from workbench.figures.words import count, plural
 from workbench.runs.case import Case
@@ -15,13 +15,11 @@ from workbench.runs.inspect import Inspection
 from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
 from workbench.ui import state
+from workbench.ui.background import show_background
 from workbench.ui.common import error_box
 from workbench.ui.library import local
 from workbench.ui.loading import Opened
-from workbench.ui.work import Work, work
-
-LIMIT = 60.0  # seconds after which shrinking stops, until it is asked to go on
-_SLICE = 0.2  # seconds between two looks at the progress
+from workbench.ui.work import LIMIT, Work, work
 
 
 def show_shrink(
@@ -33,6 +31,9 @@ def show_shrink(
     """
     st.markdown("##### Shrink")
     row = work(file, state.current(), number, path, variant)
+    if row.going.busy:
+        show_background(file, row.going, f"shrink:{key}")
+        return None
     if not row.begun:
         st.caption("Finds the smallest row with the same fault: fewer scores, a smaller k, simpler values.")
         _button("Shrink", row, file, found, key, path, variant)
@@ -61,35 +62,15 @@ def show_shrink(
 
 
 def _button(title: str, row: Work, file: Opened, found: Inspection, key: str, path: str, variant: str) -> None:
-    asked, failed = f"shrink-asked:{key}", f"shrink-problem:{key}"
-    if not st.session_state.pop(asked, False):
-        st.button(
-            title,
-            key=f"shrink:{key}",
-            icon=":material/compress:",
-            help=f"stops after {LIMIT:.0f} seconds, with the smallest row so far",
-            on_click=lambda: st.session_state.update({asked: True}),
-        )
-        bar = st.empty()  # the place of the progress, so that what follows keeps its own
-        if (problem := st.session_state.pop(failed, None)) is not None:
-            with bar:
-                error_box(problem)
-        return
-    # Any press of a widget ends this run; this one says so. The key is the other's: it takes its place on the page.
-    st.button("Stop", key=f"shrink:{key}", icon=":material/stop_circle:")
-    bar = st.empty()
-    bar.progress(0.0, f"Shrinking: looking at {plural(found.row.length, 'score')}")
-    try:
-        row.begin(found, state.current(), path, variant)
-    except WorkbenchError as error:
-        st.session_state[failed] = str(local(error, file.entry) if isinstance(error, CaptureError) else error)
-        st.rerun()
-    end, more = time.monotonic() + LIMIT, True
-    while more and time.monotonic() < end:
-        before, length, tried, more = row.go_on(_SLICE)
-        text = f"Shrinking: {count(length)} of {plural(before, 'score')} left, {plural(tried, 'candidate')} tried"
-        bar.progress((before - length) / before, text)
-    st.rerun()
+    st.button(
+        title,
+        key=f"shrink:{key}",
+        icon=":material/compress:",
+        help=f"stops after {LIMIT:.0f} seconds, with the smallest row so far",
+        on_click=partial(row.start, found, state.current(), path, variant),
+    )
+    if (problem := row.going.problem()) is not None:
+        error_box(local(problem, file.entry) if isinstance(problem, CaptureError) else problem)
 
 
 def _take_away(file: Opened, row: Work, shrunk: Shrunk, number: int, key: str) -> None:

@@ -11,14 +11,17 @@ import streamlit as st
 
 from workbench.errors import CaptureError, UsageError
 from workbench.export.packed import Packed, export_packed
+from workbench.figures.words import count, plural
 from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
 from workbench.runs.shrink import Shrinking, Shrunk
+from workbench.ui.background import Background, Told
 from workbench.ui.closing import temporary_folder
 from workbench.ui.loading import Opened, circumstances
 from workbench.ui.view import View
 
 SEED = 0  # of shrinking, as on the command line where none is given
+LIMIT = 60.0  # seconds after which shrinking stops, until it is asked to go on
 _WORKS, _EXPORTS = 6, 12
 
 
@@ -26,9 +29,13 @@ class Work:
     """A row that shrinks, a little at a time, for every session that looks at it.
 
     Whoever asks for more takes it on from where it is: the end is the same for any number of stops.
+
+    Attributes:
+        going: the thread that is at it.
     """
 
     def __init__(self) -> None:
+        self.going = Background()
         self._lock = threading.Lock()
         self._row: Shrinking | None = None
         self._steps: Iterator[int] = iter(())
@@ -40,22 +47,28 @@ class Work:
         """Whether anyone asked for it."""
         return self._row is not None
 
-    def begin(self, found: Inspection, view: View, path: str, variant: str) -> None:
-        """Look at the row as it is; nothing where that was done.
+    def start(self, found: Inspection, view: View, path: str, variant: str) -> None:
+        """Shrink the row, for ``LIMIT`` seconds at most; nothing where that is done just now."""
+        self.going.start(lambda: self._pieces(found, view, path, variant))
 
-        Raises:
-            CaptureError, UsageError: the row cannot be shrunk there.
-        """
+    def _pieces(self, found: Inspection, view: View, path: str, variant: str) -> Iterator[Told]:
+        yield 0.0, f"Shrinking: looking at {plural(found.row.length, 'score')}"
         with self._lock:
-            if self._row is not None:
+            if self._row is None:
+                self._row = Shrinking(
+                    found.row, path, variant, op=view.op, release=view.release, device=view.device, k=view.k, seed=SEED
+                )
+                self._steps = iter(self._row)
+        end, more = time.monotonic() + LIMIT, True
+        while more:
+            before, length, tried, more = self._step()
+            text = f"Shrinking: {count(length)} of {plural(before, 'score')} left, {plural(tried, 'candidate')} tried"
+            yield (before - length) / before, text
+            if time.monotonic() >= end:
                 return
-            self._row = Shrinking(
-                found.row, path, variant, op=view.op, release=view.release, device=view.device, k=view.k, seed=SEED
-            )
-            self._steps = iter(self._row)
 
-    def go_on(self, seconds: float) -> tuple[int, int, int, bool]:
-        """Shrink for about so long, by one candidate at least.
+    def _step(self) -> tuple[int, int, int, bool]:
+        """Try one candidate, unless the row is a minimum already.
 
         Returns:
             Scores of the row as given and of the smallest one so far, candidates tried, whether there is more to do.
@@ -63,10 +76,8 @@ class Work:
         with self._lock:
             row, started = self._shrinking, time.monotonic()
             try:
-                while not row.is_minimum:
+                if not row.is_minimum:
                     next(self._steps)
-                    if time.monotonic() - started >= seconds:
-                        break
             except StopIteration:  # with the last candidate it became a minimum
                 pass
             except BaseException:  # what broke off is not gone on with
