@@ -126,5 +126,6 @@ def test_progress_counts_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "summary", lambda _, __, number: known.setdefault(number, Summary(number, 9)))
     monkeypatch.setattr(rows, "forget", lambda *_: None)
     bar = Bar()
+    monkeypatch.setattr(rows, "OFTEN_S", 0.0)
     rows.fill(None, rows.View(), range(3), bar)  # type: ignore[arg-type]
     assert bar.texts == ["Inspecting rows: 1 of 3", "Inspecting rows: 2 of 3", ""]

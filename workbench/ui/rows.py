@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
@@ -14,6 +15,7 @@ from workbench.ui.loading import Opened, Summary, forget, lines_so_far, summary
 from workbench.ui.view import View
 
 PAGE, MOST = 50, 100_000
+OFTEN_S = 0.1  # between two times that progress is told
 DAMAGE = "damage"
 Place = st.delta_generator.DeltaGenerator
 _LEVELS = {"certain": 2, "at risk": 1}
@@ -46,8 +48,11 @@ def fill(file: Opened, view: View, numbers: Sequence[int], bar: Place) -> list[S
     known = lines_so_far(file, view)
     missing = [number for number in numbers if number not in known]
     worst = min((known[number] for number in numbers if number in known), key=damage, default=None)
+    next_look = 0.0
     for done, number in enumerate(missing, len(numbers) - len(missing)):
-        show_progress(bar, done, len(numbers))
+        if (now := time.monotonic()) >= next_look:
+            show_progress(bar, done, len(numbers))
+            next_look = now + OFTEN_S
         found = summary(file, view, number)
         if worst is None or damage(found) < damage(worst):
             worst = found  # likely to be shown next

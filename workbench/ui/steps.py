@@ -6,6 +6,7 @@ by their number; those on the way that were not inspected yet are.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import streamlit as st
@@ -13,7 +14,7 @@ import streamlit as st
 from workbench.figures.words import count, plural
 from workbench.ui import state
 from workbench.ui.loading import Opened, Summary, forget, lines_so_far, summary
-from workbench.ui.rows import Place
+from workbench.ui.rows import OFTEN_S, Place
 
 NEXT, PREVIOUS = 1, -1
 KEYS = {PREVIOUS: "P", NEXT: "N"}
@@ -79,6 +80,7 @@ def take_step(file: Opened, rows: int, row: int | None, key: str, slot: Place) -
     known = lines_so_far(file, view)
     name, side = _WORDS[way]
     bar: Place | None = None
+    next_look = 0.0
     while (found := ahead(known, rows, at, way)) is not None:
         at, bad = found
         if not bad:
@@ -86,7 +88,9 @@ def take_step(file: Opened, rows: int, row: int | None, key: str, slot: Place) -
                 with slot.container():  # any press of a widget ends this run; this one says so
                     st.button("Stop", key=f"step-stop:{key}", icon=":material/stop_circle:", width="stretch")
                     bar = st.empty()
-            bar.progress((at + 1) / rows, f"{name} bad row: looking at row {count(at)} of {count(rows)}")
+            if (now := time.monotonic()) >= next_look:
+                bar.progress((at + 1) / rows, f"{name} bad row: looking at row {count(at)} of {count(rows)}")
+                next_look = now + OFTEN_S
             bad = is_bad(summary(file, view, at))
             if not bad:
                 forget(file, view, at)
