@@ -1,4 +1,4 @@
-"""Every page of the app, driven by itself: what it shows, how long that takes, and how much travels to the browser."""
+"""Every page of the app, driven by itself: what it shows, what that takes of a core, and what travels to a browser."""
 
 from __future__ import annotations
 
@@ -65,7 +65,11 @@ def settled(test: AppTest, seconds: float = 60) -> AppTest:
 
 @dataclass
 class Sent:
-    """What a run sends to the browser. ``seconds``: of the run. ``sizes``: bytes of each message, and what it is of."""
+    """What a run sends to the browser.
+
+    Attributes:
+        seconds: that the process had on a core. sizes: bytes of each message, and what it is of.
+    """
 
     seconds: float = 0.0
     sizes: list[tuple[str, int]] = field(default_factory=list)
@@ -78,7 +82,7 @@ class Sent:
 
 @contextmanager
 def measured() -> Iterator[Sent]:
-    """Counts what runs within send, and how long they take together."""
+    """Counts what runs within send, and what they take of a core."""
     sent, enqueue = Sent(), ForwardMsgQueue.enqueue
 
     def counted(self: ForwardMsgQueue, message: Any) -> None:
@@ -89,11 +93,11 @@ def measured() -> Iterator[Sent]:
         enqueue(self, message)
 
     ForwardMsgQueue.enqueue = counted  # type: ignore[method-assign]
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         yield sent
     finally:
-        sent.seconds = time.perf_counter() - started
+        sent.seconds = time.process_time() - started
         ForwardMsgQueue.enqueue = enqueue  # type: ignore[method-assign]
 
 
