@@ -22,7 +22,7 @@ help:
 	@echo "make app       set up, then serve the app on http://127.0.0.1:8501"
 	@echo "make test      set up, then lint, type-check and run all tests but the slow ones"
 	@echo "make test-all  the slow tests too"
-	@echo "make bench     measure, and write docs/results/bench-cpu.json and audit-cpu.json"
+	@echo "make bench     measure, and write bench-cpu.json, audit-cpu.json and app-cpu.json to docs/results"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make clean     remove .venv and caches"
 
@@ -55,6 +55,7 @@ format: $(VENV)/.test
 bench: $(VENV)/.app
 	$(BIN)/python tests/bench/bench.py
 	$(BIN)/python tests/bench/bench_audit.py
+	$(BIN)/python tests/bench/bench_app.py
 
 browser:
 	@sh scripts/install-browser.sh

@@ -137,6 +137,19 @@ def test_it_can_be_stopped_and_goes_on(page: Open, monkeypatch: pytest.MonkeyPat
     assert "5 calls of vllm.histogram_256 (stock)" in texts(finished(test))
 
 
+def test_pictures_are_drawn_of_ever_more_calls_and_sent_a_few_times(
+    page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_module, "SECONDS", 0.0)  # a call each time that it is drawn
+    test = page(calls="18", path="vllm.filtered")
+    drawn = []
+    while any(one.label == "Stop" for one in test.main.button):
+        drawn.append(next((text.split(" calls of")[0] for text in texts(test).split(">") if " calls of" in text), "0"))
+        test.run()
+    assert sorted(set(map(int, drawn))) == [0, 4, 16]
+    assert "18 calls of vllm.filtered (stock)" in texts(test)
+
+
 def test_a_link_restores_it_and_a_hostile_one_is_told(page: Open) -> None:
     test = finished(page(calls="3", path="vllm.filtered", variant="stock", engine="model"))
     assert "3 calls of vllm.filtered (stock)" in texts(test)

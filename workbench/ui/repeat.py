@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import streamlit as st
@@ -24,7 +25,8 @@ from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
 from workbench.ui.rowpage import Shown, row_link, row_part, show_row_page
 from workbench.ui.view import CUDA, VENDOR
 
-SECONDS, POLL_S = 0.4, 0.1  # of calls before what they amount to is drawn, and between two times of that
+SECONDS, POLL_S = 0.2, 0.1  # of calls before what they amount to is drawn, and between two times of that
+_GROWS = 4  # times as many calls are made before more are drawn
 
 
 def page() -> st.Page:
@@ -138,10 +140,17 @@ def _go_on(shown: Shown, calls: Held, wanted: int, key: str, stopped: str, going
         ):
             st.session_state[stopped] = going
             st.rerun()
-    line = calls.line(wanted)
-    if line.repeatability is not None and line.repeatability.calls < LEAST:
+    at_work = going and not over
+    number = _drawn(made) if at_work else wanted
+    if min(number, made) < LEAST and not calls.calls.over:
         return
-    _draw(shown, line, f"model:{key}")
+    _draw(shown, calls.line(number), f"model:{key}", whole=not at_work)
+
+
+def _drawn(made: int) -> int:
+    """How many of the calls made so far are drawn while more are made: 4, 16, 64 and so on, since pictures of most rows
+    are large, and one that was sent before is not sent again; 0 of fewer."""
+    return _GROWS ** int(math.log(made + 0.5, _GROWS)) if made >= _GROWS else 0
 
 
 def _by_engine(shown: Shown, engine: str, path: str | None, variant: str | None, wanted: int) -> None:
@@ -161,8 +170,8 @@ def _by_engine(shown: Shown, engine: str, path: str | None, variant: str | None,
         _draw(shown, calls.line(wanted), key)
 
 
-def _draw(shown: Shown, line: Repeated, key: str) -> None:
-    """What calls amount to: the sentence, the pictures, the numbers."""
+def _draw(shown: Shown, line: Repeated, key: str, whole: bool = True) -> None:
+    """What calls amount to: the sentence, the pictures, the numbers. ``whole``: and the table of indices."""
     found = line.repeatability
     if found is None:
         callout(line.sentence, repeated_colour(line))
@@ -195,8 +204,9 @@ def _draw(shown: Shown, line: Repeated, key: str) -> None:
             st.markdown("**Values missing, call by call**")
             camera = downloads.picture(f"{saved}-missing")
             picture(missing_figure(line.missing, line.of), key=f"missing:{key}", config=camera)
-        _table(line)
-        _offer(line, saved, key)
+        if whole:
+            _table(line)
+            _offer(line, saved, key)
     _beside(shown, line)
 
 
