@@ -30,7 +30,7 @@ class Held:
 
     calls: Repeating
     lock: Lock = field(default_factory=Lock)
-    _told: tuple[int, Repeated] | None = None
+    _told: tuple[object, Repeated] | None = None
 
     def go_on(self, calls: int, seconds: float) -> None:
         """Call the model until there are so many calls, for about so long, once at least where one is lacking.
@@ -70,9 +70,9 @@ class Held:
     def line(self, calls: int) -> Repeated:
         """What the first so many calls amount to."""
         with self.lock:
-            made = min(calls, len(self.calls))
-            if self._told is None or self._told[0] != made:
-                self._told = made, self.calls.line(calls)
+            of = (min(calls, len(self.calls)), self.calls.refused, self.calls.finding)
+            if self._told is None or self._told[0] != of:
+                self._told = of, self.calls.line(calls)
             return self._told[1]
 
 
