@@ -193,8 +193,8 @@ def measurements(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         "row_switch",
         {
             "what": f"turning to a row of {MILLION} float32 scores that is not kept: seconds of five rows, in the "
-            "middle and at most, and bytes at most; bytes of a new session until nothing works for it any more; k 2048; "
-            "op, release and device known",
+            "middle and at most, and bytes at most; bytes of a new session until nothing works for it any more; k "
+            "2048; op, release and device known",
             "wanted": f"at most {LIMIT_S} seconds and {LIMIT_BYTES} bytes",
             "views": row_switch(wide(folder / "wide.safetensors", **KNOWN)),
         },
