@@ -25,7 +25,7 @@ from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
 from workbench.ui.rowpage import Shown, row_link, row_part, show_row_page
 from workbench.ui.view import CUDA, VENDOR
 
-SECONDS, POLL_S = 0.2, 0.1  # of calls before what they amount to is drawn, and between two times of that
+SECONDS, POLL_S = 0.1, 0.1  # of calls before what they amount to is drawn, and between two times of that
 _GROWS = 4  # times as many calls are made before more are drawn
 
 
