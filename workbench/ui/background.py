@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import Event, Lock, Thread
+from weakref import WeakSet
 
 import streamlit as st
 import torch
 
 from workbench.errors import WorkbenchError
+from workbench.ui.closing import at_end, stop_all
 from workbench.ui.loading import Opened
 from workbench.ui.rowpage import row_part
 
@@ -47,6 +49,7 @@ class Background:
             self._stop.clear()
             self._problem = None
             self._thread = Thread(target=self._run, args=(pieces,), name="background", daemon=True)
+            _begun.add(self)
             self._thread.start()
 
     def stop(self) -> None:
@@ -69,6 +72,15 @@ class Background:
                     return
         except Exception as error:  # the thread has nobody to tell
             self._problem = error
+
+
+_begun: WeakSet[Background] = WeakSet()
+
+
+@at_end
+def _end() -> None:
+    """Stop all of it: see ``closing.stop_all``."""
+    stop_all(lambda: [one for one in _begun if one.busy], Background.stop)
 
 
 def show_background(file: Opened, work: Background, key: str) -> None:

@@ -9,10 +9,15 @@ from __future__ import annotations
 import asyncio
 import atexit
 import tempfile
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 from weakref import WeakSet
 
+V = TypeVar("V")
+
+_LAST_S = 20.0  # seconds that the end of the process waits for scans to stop
 _last: list[Callable[[], None]] = []
 _folders: WeakSet[tempfile.TemporaryDirectory[str]] = WeakSet()
 
@@ -21,6 +26,15 @@ def at_end(call: Callable[[], None]) -> Callable[[], None]:
     """Have this called at the end, maybe twice."""
     _last.append(call)
     return atexit.register(call)
+
+
+def stop_all(at_work: Callable[[], Sequence[V]], stop: Callable[[V], None]) -> None:
+    """Stop what is at work in threads: one that is within torch when the interpreter goes takes the process down."""
+    end = time.monotonic() + _LAST_S
+    while (left := at_work()) and time.monotonic() < end:
+        for one in left:
+            stop(one)
+        time.sleep(0.02)
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:

@@ -168,7 +168,7 @@ def _chart(shown: Shown, found: Compared, chosen: Place, absent: list[str], key:
         if place is not None:
             COMPARE.change(on=place[0], at=place[1])
 
-    saved = downloads.file_name(shown.entry.key, f"row{shown.number}", "by", found.axis)
+    saved = downloads.file_name(shown.file.entry.key, f"row{shown.number}", "by", found.axis)
     picture(
         compared_figure(found, chosen),
         key=chart,

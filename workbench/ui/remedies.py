@@ -157,7 +157,7 @@ def _chart(shown: Shown, part: Part, chosen: Remedy, scope: str, key: str) -> No
             REMEDIES.change(remedy=remedy.name)
 
     row = f"row{shown.number}" if scope == ROW else None
-    saved = downloads.file_name(shown.entry.key, row, part.op, "remedies")
+    saved = downloads.file_name(shown.file.entry.key, row, part.op, "remedies")
     picture(
         remedies_figure(part, chosen),
         key=chart,

@@ -191,7 +191,7 @@ def _draw(shown: Shown, line: Repeated, key: str, whole: bool = True) -> None:
     figures_row(numbers, [1.3, *[1] * (len(numbers) - 1)])
     if not line.unjudged:
         saved = downloads.file_name(
-            shown.entry.key, f"row{shown.number}", line.path or line.engine, line.variant, f"{found.calls}-calls"
+            shown.file.entry.key, f"row{shown.number}", line.path or line.engine, line.variant, f"{found.calls}-calls"
         )
         st.markdown("**What calls select**")
         picture(held_figure(found), key=f"held:{key}", config=downloads.picture(f"{saved}-held"))

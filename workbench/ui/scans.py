@@ -17,7 +17,7 @@ from workbench.capture.values import shown
 from workbench.errors import UsageError
 from workbench.resources import samples_dir
 from workbench.ui.audits import audits
-from workbench.ui.closing import at_end
+from workbench.ui.closing import at_end, stop_all
 from workbench.ui.library import SAMPLES, is_matrix, labelled
 from workbench.words import listed
 
@@ -26,7 +26,6 @@ AT_ONCE = 1 << 30  # bytes of scores that are scanned without being asked for
 _KEPT = 8
 _NEWS_S = 3.0  # seconds between two looks at whether files changed
 _FEW = 4
-_LAST_S = 20.0  # seconds that the end of the process waits for scans to stop
 
 
 @dataclass(frozen=True)
@@ -108,12 +107,8 @@ _begun: WeakSet[Running] = WeakSet()
 
 @at_end
 def _end() -> None:
-    """Stop all scans: a thread that is at work within torch when the interpreter goes takes the process down."""
-    end = time.monotonic() + _LAST_S
-    while (at_work := [one for one in _begun if one.busy]) and time.monotonic() < end:
-        for one in at_work:
-            one.scan.stop()
-        time.sleep(0.02)
+    """Stop all scans: see ``closing.stop_all``."""
+    stop_all(lambda: [one for one in _begun if one.busy], lambda one: one.scan.stop())
 
 
 @st.cache_resource(max_entries=_KEPT, show_spinner=False)
