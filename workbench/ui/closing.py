@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 V = TypeVar("V")
 
-_LAST_S = 20.0  # seconds that the end of the process waits for scans to stop
+_LAST_S = 20.0  # seconds that the end of the process waits for threads to stop
 _last: list[Callable[[], None]] = []
 _folders: WeakSet[tempfile.TemporaryDirectory[str]] = WeakSet()
 

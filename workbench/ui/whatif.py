@@ -230,7 +230,9 @@ def _picture(on: Shown, setting: Setting, alteration: Alteration) -> None:
             picked = points[0]["customdata"]
             _alter(shown, float(picked[0] if isinstance(picked, Sequence) else picked), own)
 
-    saved = downloads.file_name(on.entry.key, f"row{on.number}", setting.path.name, setting.variant.name, f"by-{shown}")
+    saved = downloads.file_name(
+        on.file.entry.key, f"row{on.number}", setting.path.name, setting.variant.name, f"by-{shown}"
+    )
     picture(
         whatif_figure(drawn, own, altered),
         key=chart,
