@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests import warm
-from tests.docs import tables
+from tests.docs import parsing, tables
+from tests.docs.blocks import KINDS, PAGES, ROOT, TAGS, Block, blocks, commands, page_id
+from tests.docs.running import make_checkout, run_blocks
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "captures" / "README.md"]
-BLOCK = re.compile(r"^```(?P<kind>console|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#)(?P<target>[^)#]+)")
-
-
-def page_id(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return [(match["kind"], match["body"]) for match in BLOCK.finditer(page.read_text())]
+TAGGED = [block for page in PAGES for block in blocks(page) if block.tags]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -49,50 +38,72 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / match["target"]).exists(), match["target"]
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A folder that looks like the checkout to a command, and takes what a page writes."""
-    for name in ("captures", "tests", "docs", "pyproject.toml", "workbench"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    return tmp_path
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    """No block is left to itself: it is run here, or in ``tests/gpu``, or a tag says why not."""
+    for block in blocks(page):
+        assert block.kind in KINDS, f"{block}: a block is {' or '.join(KINDS)}, not {block.kind!r}"
+        assert block.tags <= set(TAGS), f"{block}: tags are {', '.join(TAGS)}"
+    kinds = [(block.kind, block.tags) for block in blocks(page)]
+    for before, (kind, tags) in pairwise([("", frozenset()), *kinds]):
+        assert kind != "text" or (before == ("python", frozenset()) and not tags), f"{page_id(page)}: text of no code"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=page_id)
-def test_commands_and_code_run(page: Path, checkout: Path) -> None:
+def here(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if not block.tags]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if here(page)], ids=page_id)
+def test_commands_and_code_run(page: Path, tmp_path: Path) -> None:
     """Every block of a page in order, in one folder. Shown output must be the real one; ``…`` skips lines."""
-    for kind, body in blocks(page):
-        if kind == "python":
-            _run([sys.executable, "-c", body], checkout)
-            continue
-        for command, shown in _commands(body):
-            if "pytest" in command:
-                continue  # this very suite runs it
-            output = _run([sys.executable, "-m", "workbench", *command[1:]], checkout, codes=(0, 1))
-            if shown:
-                pattern = ".*".join(re.escape(part) for part in re.split(r"^…\n", shown, flags=re.MULTILINE))
-                assert re.fullmatch(pattern, _trimmed(output), re.DOTALL), f"{command}\n{output}"
+    make_checkout(tmp_path)
+    # The user's own store is none of a page's business.
+    run_blocks(here(page), tmp_path, {"TOPK_WORKBENCH_VENDOR": str(tmp_path / "vendor")})
 
 
-def _commands(body: str) -> list[tuple[list[str], str]]:
-    found = []
-    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-        line, _, shown = part.partition("\n")
-        command = shlex.split(line)
-        assert command[0] == "workbench" or "pytest" in command, f"{line}: only workbench commands are shown"
-        found.append((command, shown))
-    return found
+@pytest.mark.parametrize("block", TAGGED, ids=str)
+def test_what_is_not_run_everywhere_is_called_rightly(block: Block) -> None:
+    parsing.check(block)
 
 
-def _trimmed(output: str) -> str:
-    return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
+@pytest.mark.parametrize(
+    ("kind", "body", "told"),
+    [
+        ("console", "$ workbench inspect rows --no-such-option 1", "No such option"),
+        ("console", "$ workbench inspct rows", "No such command"),
+        ("console", "$ workbench bench compare a.json", "Missing parameter: second"),
+        ("console", "$ workbench repeat rows --repeats many", "is no integer from 2"),
+        ("console", "$ TOPK_WORKBENCH_RECORD=data,row=bad vllm serve MODEL", "'row=bad' is no option"),
+        ("console", "$ python3 -m tests.no_such_module", "no module"),
+        ("console", "$ torchrun decode.py\n$ rm -r rows", "rm: only workbench"),
+        ("console", "$ pip install 'topk-workbench[no-such]'", "no extra"),
+        ("console", "$ make no-such", "no target"),
+        ("console", "workbench inspect rows", "a command begins with"),
+        ("python", "from workbench.engines.cuda.launch import lunch", "lunch"),
+        ("python", "from workbench.engines.cuda.census import count_rows\ncount_rows(1, 2)", "missing a required"),
+    ],
+)
+def test_a_wrong_call_is_found(kind: str, body: str, told: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(told)):
+        parsing.check(Block(ROOT / "README.md", 1, (kind, "gpu"), f"{body}\n"))
 
 
-def _run(command: list[str], folder: Path, codes: tuple[int, ...] = (0,)) -> str:
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    environment["TOPK_WORKBENCH_VENDOR"] = str(folder / "vendor")  # the user's own store is none of a page's business
-    done = warm.run(command, cwd=folder, env=environment)
-    assert done.returncode in codes, f"{command}\n{done.stdout}{done.stderr}"
-    return done.stdout
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_commands_and_options_that_prose_names_are_there(page: Path) -> None:
+    assert parsing.unknown_in(page.read_text()) == []
+
+
+def test_prose_that_names_what_is_not_there_is_found() -> None:
+    wrong = "`workbench inspct FILE`, `workbench run --nonesuch`, `workbench bench --nonesuch 1`"
+    right = "`workbench run FILE --json`, `workbench audit report`, `workbench bench --boundaries`"
+    assert parsing.unknown_in(f"{wrong}, {right}") == re.findall("`(.*?)`", wrong)
+
+
+def test_a_command_is_read_as_a_shell_reads_it() -> None:
+    body = "$ A=1 workbench run 'a b' \\\n    --json > out.json  # says why\n$ workbench info c\nshown\n"
+    first, second = commands(Block(ROOT / "README.md", 1, ("console",), body))
+    assert (first.words, first.variables) == (("workbench", "run", "a b", "--json"), {"A": "1"})
+    assert (first.to, first.shown, second.shown) == ("out.json", "", "shown\n")
 
 
 def test_every_command_is_documented() -> None:
