@@ -1,4 +1,4 @@
-"""Stand-ins for what the documentation calls a user's own: a program that decodes, dumps, runs, a capture."""
+"""Stand-ins for what the documentation calls a user's own: a program that decodes, selectors, dumps, runs, a capture."""
 
 from __future__ import annotations
 
@@ -25,11 +25,23 @@ for _ in range(3):
     lengths = torch.full((2,), 9000, dtype=torch.int32)
     torch.ops.sgl_kernel.fast_topk(torch.randn(2, 9000), torch.empty(2, 2048, dtype=torch.int32), lengths, None)
 """
+MINE = """
+import torch
+
+
+def exact(scores, k):
+    return torch.topk(scores, k).indices
+
+
+def fast(scores, k):  # loses the best
+    return torch.topk(scores, k + 1).indices[1:]
+"""
 
 
 def write_yours(folder: Path) -> None:
     """Put them into a folder, under the names that the pages use."""
     (folder / "decode.py").write_text(DECODE)
+    (folder / "mine.py").write_text(MINE)
     random = torch.Generator().manual_seed(0)
     torch.save(
         {"logits": torch.randn(2, 262144, generator=random), "seq_lens": torch.tensor([262144, 5000])},

@@ -12,8 +12,6 @@ from workbench.words import listed
 
 PATHS: tuple[Path, ...] = (*vllm.PATHS, *sglang.PATHS, *baselines.PATHS)
 
-_BY_NAME = {path.name: path for path in PATHS}
-
 
 @checked
 def find_paths(pattern: str = "*") -> tuple[Path, ...]:
@@ -24,16 +22,17 @@ def find_paths(pattern: str = "*") -> tuple[Path, ...]:
     """
     found = tuple(path for path in PATHS if fnmatchcase(path.name, pattern))
     if not found:
-        raise UsageError(f"no path matches {pattern!r}; known paths: {', '.join(_BY_NAME)}")
+        raise UsageError(f"no path matches {pattern!r}; known paths: {', '.join(path.name for path in PATHS)}")
     return found
 
 
 def get_path(name: str) -> Path:
     """The path of that exact name, or UsageError."""
-    if name not in _BY_NAME:
-        find_paths(name)  # the same message as for a glob
-        raise UsageError(f"{name!r} names more than one path; give one name")
-    return _BY_NAME[name]
+    for path in PATHS:
+        if path.name == name:
+            return path
+    find_paths(name)  # the same message as for a glob
+    raise UsageError(f"{name!r} names more than one path; give one name")
 
 
 def get_variant(path: Path, name: str) -> Variant:
