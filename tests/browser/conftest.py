@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -10,7 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,7 @@ ARGUMENTS = [
 ]
 SIZE = {"width": 1280, "height": 900}
 START_S = 40
+LOCAL = re.compile(r"(http|ws)://127\.0\.0\.1:|(data|blob|about|file):")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,12 +77,20 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def served(dumps: Path) -> Iterator[str]:
-    """The address of the running app."""
+    """The address of the running app, started with the folder of dumps."""
+    with serving([str(dumps)], dumps.parent / "app.log") as url:
+        yield url
+
+
+@contextmanager
+def serving(arguments: Sequence[str], log: Path) -> Iterator[str]:
+    """The app on a free port while the context lasts; what it says goes to ``log``, where no traceback may stand,
+    and nothing of its own stays in a folder beside that."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--", str(dumps)]
-    log, temporary = dumps.parent / "app.log", dumps.parent / "tmp"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--", *arguments]
+    temporary = log.parent / "tmp"
     temporary.mkdir()
     env = {**os.environ, "TMPDIR": str(temporary)}
     with log.open("wb") as out:
@@ -92,6 +103,8 @@ def served(dumps: Path) -> Iterator[str]:
         process.terminate()
         process.wait(30)
     assert not list(temporary.glob("topk-workbench*"))
+    said = log.read_text(errors="replace")
+    assert "Traceback" not in said, said[-4000:]
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -119,8 +132,20 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A fresh session of 1280 × 900 pixels."""
+    """A fresh session of 1280 × 900 pixels, in which nothing may go wrong that a viewer does not see."""
     context = browser.new_context(viewport=SIZE)  # type: ignore[arg-type]
     opened = context.new_page()
+    wrong: list[str] = []
+    watch(opened, wrong)
     yield opened
     context.close()
+    assert wrong == []
+
+
+def watch(page: Page, wrong: list[str]) -> None:
+    """Note what a page does wrong: errors of scripts and of the console, answers that are errors, and what is asked of
+    other machines."""
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("response", lambda one: wrong.append(f"{one.status} {one.url}") if one.status >= 400 else None)
+    page.on("request", lambda one: None if LOCAL.match(one.url) else wrong.append(f"asks {one.url}"))

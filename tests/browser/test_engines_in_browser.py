@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import BAD, SLOW_MS, open_app, params, settle
+from tests.browser.driving import BAD, SLOW_MS, open_app, params, settle
 from workbench.capture import Call, Row, write_capture
 
 

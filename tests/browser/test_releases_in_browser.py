@@ -6,8 +6,9 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import (
+from tests.browser.driving import (
     SLOW_MS,
+    click_mark,
     clipped,
     open_app,
     open_within_a_megabyte,
@@ -15,7 +16,6 @@ from tests.browser.test_app_in_browser import (
     sentence,
     settle,
 )
-from tests.browser.test_divergence_in_browser import click_mark
 
 BAD = "source=dumps/bad-row.safetensors"
 

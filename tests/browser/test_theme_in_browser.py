@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import SIZE
-from tests.browser.test_app_in_browser import SLOW_MS, open_app, settle
+from tests.browser.driving import SLOW_MS, open_app, settle
 from tests.figures.colours import contrast
 from workbench.figures import palette
 

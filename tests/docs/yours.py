@@ -1,4 +1,4 @@
-"""Stand-ins for what the documentation calls a user's own: a program that decodes, selectors, dumps, runs, a capture."""
+"""Stand-ins for what the documentation calls a user's own: a program, selectors, dumps, runs, a capture."""
 
 from __future__ import annotations
 
