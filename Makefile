@@ -16,13 +16,15 @@ export PYTHONDONTWRITEBYTECODE :=
 NOTEBOOKS := $(BIN)/python -m pytest --nbmake --nbmake-timeout=120 -n 2 --dist loadfile docs/notebooks
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help app test test-all lint format bench browser clean
+.PHONY: help app test test-all lint format bench browser screenshots clean
 
 help:
 	@echo "make app       set up, then serve the app on http://127.0.0.1:8501"
 	@echo "make test      set up, then lint, type-check and run all tests but the slow ones"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     measure, and write bench-cpu.json, audit-cpu.json and app-cpu.json to docs/results"
+	@echo "make bench     measure, and write docs/results/bench-cpu.json and audit-cpu.json"
+	@echo "make screenshots  take the pictures of the app's pages in docs/images anew"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make clean     remove .venv and caches"
 
@@ -59,6 +61,9 @@ bench: $(VENV)/.app
 
 browser:
 	@sh scripts/install-browser.sh
+
+screenshots: $(VENV)/.test browser
+	$(BIN)/python -m tests.browser.screenshots
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from tests.audit.making import audited
 from tests.diverging import lossy, make_run, other_order
@@ -120,14 +120,20 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, the system's where there is one."""
-    system = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """Chromium, started."""
     with sync_playwright() as playwright:
-        if system is None and not Path(playwright.chromium.executable_path).exists():
+        if (program := chromium(playwright)) is None:
             pytest.skip("no Chromium: run `make browser`")
-        opened = playwright.chromium.launch(executable_path=system, args=ARGUMENTS)
+        opened = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield opened
         opened.close()
+
+
+def chromium(playwright: Playwright) -> str | None:
+    """The system's Chromium, or else Playwright's own; ``None`` where there is neither."""
+    system = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    own = playwright.chromium.executable_path
+    return system or (own if Path(own).exists() else None)
 
 
 @pytest.fixture
