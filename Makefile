@@ -23,7 +23,6 @@ help:
 	@echo "make test      set up, then lint, type-check and run all tests but the slow ones"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     measure, and write bench-cpu.json, audit-cpu.json and app-cpu.json to docs/results"
-	@echo "make bench     measure, and write docs/results/bench-cpu.json and audit-cpu.json"
 	@echo "make screenshots  take the pictures of the app's pages in docs/images anew"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make clean     remove .venv and caches"

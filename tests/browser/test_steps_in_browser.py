@@ -7,7 +7,7 @@ from urllib.parse import urlparse
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.driving import BAD, SLOW_MS, click_row, open_app, params, sentence, settle
+from tests.browser.driving import BAD, SLOW_MS, click_row, open_app, params, sentence, settle, turn_to
 
 
 def test_back_turns_to_the_last_row_and_forward_to_the_next(page: Page, served: str) -> None:
@@ -26,23 +26,17 @@ def test_back_turns_to_the_last_row_and_forward_to_the_next(page: Page, served: 
         assert params(page)["row"] == str(row)
 
 
-def turn(page: Page, name: str) -> None:
-    """Turn to another page by the bar at the top."""
-    page.get_by_test_id("stMain").get_by_role("link", name=name, exact=True).first.click()
-    settle(page)
-
-
 def test_every_step_back_is_the_page_before_as_it_was(page: Page, served: str) -> None:
     open_app(page, f"{served}/paths")  # no page of a row was shown yet
     expect(page.get_by_text("How a path selects")).to_be_visible()
     entries, met = page.evaluate("history.length"), []
-    turn(page, "Inspect")
+    turn_to(page, "Inspect")
     click_row(page, 2, row=2)
     page.get_by_text("Capacity", exact=True).first.click()  # a view, by a fragment
     expect(page).to_have_url(re.compile("view=capacity"), timeout=SLOW_MS)
     met.append(page.url)
     for name in ("Compare", "What-if"):
-        turn(page, name)
+        turn_to(page, name)
         met.append(page.url)
     assert page.evaluate("history.length") == entries + 5  # each page, and the row and the view chosen
     for step, at in (("back", 1), ("back", 0), ("forward", 1)):
@@ -51,7 +45,7 @@ def test_every_step_back_is_the_page_before_as_it_was(page: Page, served: str) -
         assert page.url == met[at]
         expect(page.get_by_text("· row 2")).to_be_visible(timeout=SLOW_MS)
     assert page.locator('[data-testid="stException"]').count() == 0
-    turn(page, "Inspect")  # by a link that was drawn when the view was chosen already
+    turn_to(page, "Inspect")  # by a link that was drawn when the view was chosen already
     assert page.url == met[0]
 
 
