@@ -13,7 +13,7 @@ from tests import warm
 from tests.docs.blocks import ROOT, Block, Command, commands
 from tests.docs.yours import write_yours
 
-LINKED = ("captures", "tests", "docs", "pyproject.toml", "workbench")
+LINKED = ("captures", "tests", "docs", "kernels", "pyproject.toml", "workbench")
 
 
 def make_checkout(folder: Path) -> None:
