@@ -12,6 +12,7 @@ import torch
 from workbench.analysis import profile
 from workbench.analysis.profile import Cut, RowProfile
 from workbench.analysis.risk import Risk, census, risk
+from workbench.analysis.survival import Part, outlook
 from workbench.paths.catalog import find_paths, get_path
 
 
@@ -150,3 +151,9 @@ def test_a_correlation_is_never_beyond_one() -> None:
     scores[1] = 0
     found = [Cut(torch.arange(scores.numel()), one, 1).order_correlation for one in (scores, -scores)]
     assert found == [1.0, -1.0]
+
+
+def test_a_chance_is_never_above_one_by_rounding() -> None:
+    """An order that loses is all but impossible: the chances of the others, summed, were an ULP above 1."""
+    found = outlook([Part(3000, 2694, 0, 895)], 2694, 590)
+    assert (found.least, found.most, found.p_clean) == (0, 1, 1.0)

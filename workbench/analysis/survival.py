@@ -117,4 +117,4 @@ def _p_clean(parts: list[Part], room: int, equal_need: int) -> float:
         return 0.0
     rest = [Part(part.members - part.better, part.stored - part.better, 0, part.equal) for part in parts]
     counts, mass = _equal_kept(rest, min(room, stored) - better)
-    return chance * float(mass[counts >= equal_need].sum())
+    return chance * min(float(mass[counts >= equal_need].sum()), 1.0)  # a sum of rounded chances may pass 1
