@@ -244,7 +244,7 @@ def test_repeat_on_recorded_calls(cli: Cli, tmp_path: Path, change: Change, code
         (["--row", "0-1"], "these are 2"),
         (["--row", "9"], "no row 9"),
         (["--row", "0", "--repeats", "1"], "is no integer from 2"),
-        (["--row", "0", "--engine", "gpu"], "unknown engine 'gpu'"),
+        (["--row", "0", "--engine", "gpu"], "repeats are told of the engine model or recorded, not of 'gpu'"),
         (["--row", "0", "--path", "no.*"], "no.*"),
     ],
 )

@@ -263,7 +263,7 @@ def test_a_bin_past_the_key_is_a_message(app: Open) -> None:
 
 def test_a_bin_of_the_link_is_looked_into(app: Open) -> None:
     test = app(row="0", path="vllm.histogram_256", bin="188")
-    assert "What bin 188 holds: 1 … 1.249" in texts(test)
+    assert "What bin 188 holds: 1 … 1.249 as fp16" in texts(test)
 
 
 def test_changed_content_is_said(app: Open) -> None:

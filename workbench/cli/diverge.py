@@ -239,7 +239,9 @@ def _print_tokens(one: Comparison, most: int) -> None:
         compared = sum(token.state != "not comparable" for token in one.tokens)
         say(f"Tokens: none of {compared} parts." if compared else "Tokens: none is recorded on both sides.")
         return
-    say(f"Tokens: {len(parting)} of {len(one.tokens)} part", "bold")
+    kept = sum(token.state == "logits differ" for token in parting)
+    such = f", {kept} of them in the logits alone" if kept else ""
+    say(f"Tokens: {len(parting)} of {len(one.tokens)} part{such}", "bold")
     lines(f"{token_place(token)}: {token_words(one, token)}" for token in parting[:most])
     if len(parting) > most:
         lines(["…"])

@@ -84,7 +84,7 @@ def export(
             {"command": "export", "capture": capture.info.path, "notes": notes, "row": numbers[0], **_document(done)}
         )
     else:
-        _print(done, notes)
+        _print(done, notes, selector)
     return CLEAN
 
 
@@ -95,7 +95,7 @@ def _document(done: Exported) -> dict[str, object]:
     return {**listed, **{name: getattr(done, name) for name in fields}}
 
 
-def _print(done: Exported, notes: list[str]) -> None:
+def _print(done: Exported, notes: list[str], selector: str | None) -> None:
     new = len(done.files) - len(done.unchanged)
     say(f"Wrote {counted(new, 'file')}." if new else "Nothing to write: the files are there already.", "bold")
     for one in done.files:
@@ -111,3 +111,5 @@ def _print(done: Exported, notes: list[str]) -> None:
     if done.run:
         say("Run it with:")
         say(f"  {done.run}")
+    if done.style == "pytest" and selector is None:
+        say("As it is written, select() calls torch.topk, which loses nothing: name your selector in --selector.")

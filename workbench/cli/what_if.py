@@ -26,6 +26,7 @@ from workbench.cli.options import (
 )
 from workbench.cli.tables import NONE, lines, number, probability, say, table
 from workbench.errors import UsageError
+from workbench.words import listed
 
 if TYPE_CHECKING:
     from workbench.analysis.curves import Curve
@@ -121,12 +122,15 @@ def what_if(
 def _path(row: Row, given: Given, k: int | None, path: str | None) -> tuple[str, str]:
     """The path to ask of, and the variant that the row's release has of it."""
     from workbench.runs.case import Case
+    from workbench.runs.inspect import census_of
 
     case = Case(row, given.op, given.release, given.device, k if row.k is None else None)
     route = case.route
     if path is None:
         if case.unrouted or route is None or route.path is None:
-            raise UsageError(f"which path the row reaches is not known: {case.unrouted}; choose one with --path")
+            losing = [risk.path for risk in census_of(case) if risk.level in LOSING]
+            such = f"; it can lose winners on {listed(losing)}" if losing else ""
+            raise UsageError(f"which path the row reaches is not known: {case.unrouted}; choose one with --path{such}")
         path = route.path
     own = route.variant if route is not None and route.path == path else None
     return path, own or "stock"

@@ -139,7 +139,7 @@ def _numbers(risk: Risk, at: Threshold) -> None:
 def _contents(profile: RowProfile, bits: int, bin_: int, threshold: int) -> None:
     held = bin_contents(profile, bits, bin_, MEMBERS)
     what = "threshold bin" if bin_ == threshold else "bin"
-    title = f"What {what} {bin_} holds: {range_label(bin_, bits)}"
+    title = f"What {what} {bin_} holds: {range_label(bin_, bits)} as fp16"
     if held is None:
         st.markdown(f"**{state.plain(title)}** — no scores")
         return
