@@ -176,7 +176,8 @@ def test_a_page_stands_alone_and_shows_names_as_they_are(cli: Run, tmp_path: Pat
     assert "<b>it is gone" not in rest
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", rest)
     assert "default-src &#x27;none&#x27;" in rest
-    assert rest.count("Plotly.newPlot") == 2
+    assert re.findall(r'<div class="picture" id="(.*?)">', rest) == ["picture-0", "picture-1"]
+    assert re.findall(r'^picture\("(.*?)"', rest, re.MULTILINE) == ["picture-0", "picture-1"]
     assert "1 of 24 rows loses winners or can" in rest
 
 
