@@ -4,9 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Processes that tests run in, a file at a time; more than two cores' worth, since many tests wait for others.
 WORKERS ?= 3
-# One that crashes fails its test and is not started anew, after which pytest-xdist would wait for ever. Files go in the order
-# of tests/conftest.py, the long ones first.
-SPREAD := -n $(WORKERS) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder --ignore=tests/record --ignore=tests/export/test_engines.py
+# One that crashes fails its test and is not started anew, after which pytest-xdist would wait for ever.
+SPREAD := -n $(WORKERS) --max-worker-restart 0 --dist loadfile --ignore=tests/record --ignore=tests/export/test_engines.py
 # These register ops under the names of released ones, and count the threads of their process.
 ALONE := tests/export/test_engines.py tests/record
 # A test that hangs fails after LIMIT seconds; the longest takes a tenth of them on a quiet machine.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,17 +13,6 @@ torch.set_num_threads(1)  # rows are short: threads cost more than they save, an
 # What a shell runs in the background ignores Ctrl-C, and so does all that is started there: tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-LONG = ("browser", "docs", "audit", "kernels")  # folders whose files take longest: none should be alone at the end
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with long files, which a process takes as a whole."""
-    tests = Path(__file__).parent
-    items.sort(
-        key=lambda item: (item.path.relative_to(tests).parts[0] not in LONG) if tests in item.path.parents else 1
-    )
 
 
 @pytest.fixture(scope="session", autouse=True)
