@@ -68,7 +68,7 @@ def screen() -> Iterator[str]:
     for length in LENGTHS:
         for name, batch in batches(length).items():
             what, selected, offsets = next(iter(spoiled(batch)))
-            _, gates = suspected(batch, selected, offsets, "persistent_topk")
+            _, gates = suspected(batch, selected, offsets)
             starts, moved = (None if one is None else one.cuda() for one in (batch.starts, offsets))
             scores, lengths = batch.scores.cuda(), batch.lengths.cuda()
             found = screen_rows(scores, lengths, selected.cuda(), gates, starts=starts, offsets=moved)
