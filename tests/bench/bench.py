@@ -7,27 +7,21 @@ Ratios are taken within one run, alternating, best of many: other work on the ma
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 import workbench as wb
+from tests.bench.results import keep, on_host, parser_for
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import census
 from workbench.paths.catalog import find_paths, get_path
 
-ROOT = Path(__file__).parents[2]
 LENGTH, K, ROWS = 262144, 2048, 33
 
 
@@ -170,34 +164,18 @@ def record_calls() -> dict[str, object]:
     return {"what": "microseconds a call of torch.topk, and what recording adds by its rule for rows", "calls": found}
 
 
-def processor() -> str:
-    """The processor's name, where the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def main() -> None:
     """Run the benchmarks, print them and write them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "bench-cpu.json")
-    output = parser.parse_args().output
+    output = parser_for(__doc__, "bench-cpu.json").parse_args().output
     result = {
-        "date": datetime.date.today().isoformat(),
-        "device": f"{processor()}, {os.cpu_count()} cores",
-        "versions": {name: version(name) for name in ("torch", "numpy", "topk-workbench")},
+        **on_host("torch", "numpy"),
         "command": "make bench",
         "risk": risk_against_topk(),
         "inspect": inspect_command(),
         "shrink": shrink_rows(),
         "record": record_calls(),
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text)
+    keep(output, result)
 
 
 if __name__ == "__main__":

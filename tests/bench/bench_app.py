@@ -8,8 +8,6 @@ other work on the machine hardly shows; bytes are those of all messages that a r
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
 import logging
 import os
@@ -18,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +23,15 @@ import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
 
+from tests.bench.results import keep, on_host, parser_for
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.bench.bench import processor
 from tests.ui.pages import ROW_VIEWS, Sent, driven, measured, settled
 from workbench.audit.kept import ENVIRONMENT
 from workbench.capture import Call, Row, Token, write_capture
 from workbench.ui import loading, scans
 
-ROOT = Path(__file__).parents[2]
 MILLION, K = 1 << 20, 2048
 KNOWN = {"op": "vllm.persistent_topk", "release": "vllm==0.26.0", "device": "h200"}
 LIMIT_S, LIMIT_BYTES = 0.5, 1_000_000
@@ -232,23 +229,16 @@ def shown(found: Iterator[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str,
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "app-cpu.json")
-    output = parser.parse_args().output
+    output = parser_for(__doc__, "app-cpu.json").parse_args().output
     logging.disable(logging.WARNING)  # of Streamlit, that there is no server
     with tempfile.TemporaryDirectory() as folder:
         result = {
-            "date": datetime.date.today().isoformat(),
-            "device": f"{processor()}, {os.cpu_count()} cores",
-            "versions": {name: version(name) for name in ("torch", "streamlit", "plotly", "topk-workbench")},
+            **on_host("torch", "streamlit", "plotly"),
             "command": "make bench",
             "seconds": "on a core, of all threads of the process",
             **dict(shown(measurements(Path(folder)))),
         }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text)
+    keep(output, result)
 
 
 if __name__ == "__main__":

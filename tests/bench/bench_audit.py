@@ -8,29 +8,25 @@ machine hardly shows. Scaling is wall time, workers started beforehand, and want
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
+from tests.bench.results import keep, on_host, parser_for
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.bench.bench import processor
 from workbench.audit.asked import Asked, located
 from workbench.audit.executors.front import make_executor
 from workbench.audit.plan import AuditPlan, make_plan
 from workbench.audit.work import AuditTask, Worker
 from workbench.capture import Call, Row, open_capture, write_capture
 
-ROOT = Path(__file__).parents[2]
 SHAPES = ((262144, 33, 2048), (32768, 128, 2048), (4096, 512, 512))  # scores, rows, k
 
 
@@ -134,14 +130,10 @@ def scaling(folder: Path, files: int = 48) -> list[dict[str, object]]:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "audit-cpu.json")
-    output = parser.parse_args().output
+    output = parser_for(__doc__, "audit-cpu.json").parse_args().output
     with tempfile.TemporaryDirectory() as folder:
         measured = {
-            "date": datetime.date.today().isoformat(),
-            "device": processor(),
-            "versions": {name: version(name) for name in ("torch", "numpy", "pyarrow", "topk-workbench")},
+            **on_host("torch", "numpy", "pyarrow"),
             "command": "make bench",
             "one_core": {
                 "what": "a unit of an audit over every path, on one core: time on the core, best of five",
@@ -156,10 +148,7 @@ def main() -> None:
                 "measured": scaling(Path(folder)),
             },
         }
-    text = json.dumps(measured, indent=2) + "\n"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text)
-    print(text, end="")
+    keep(output, measured)
 
 
 if __name__ == "__main__":

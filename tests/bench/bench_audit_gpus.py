@@ -8,31 +8,25 @@ and CuPy; the records of both runs are held equal.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 from tests.bench.bench_audit import planned, rows
+from tests.bench.results import keep, on_gpu, parser_for
 from workbench.audit.executors.front import make_executor
 from workbench.audit.work import AuditTask
 from workbench.capture import write_capture
 
-ROOT = Path(__file__).parents[2]
 FILES, ROWS, WIDTH, K = 64, 33, 262144, 2048
 
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "audit-gpus.json")
-    output = parser.parse_args().output
+    output = parser_for(__doc__, "audit-gpus.json").parse_args().output
     if torch.cuda.device_count() < 2:
         sys.exit(f"{torch.cuda.device_count()} CUDA devices are visible to torch; two are needed")
     with tempfile.TemporaryDirectory() as folder:
@@ -57,16 +51,12 @@ def main() -> None:
     if payloads[0] != payloads[1]:
         sys.exit("two workers gave other records than one")
     result = {
-        "date": datetime.date.today().isoformat(),
-        "device": torch.cuda.get_device_name(),
-        "versions": {name: version(name) for name in ("torch", "numpy")} | {"cuda": torch.version.cuda},
+        **on_gpu(),
         "command": f"python -m tests.bench.bench_audit_gpus --output {output.name}",
         "what": f"{FILES} files of {ROWS} x {WIDTH} float32, k {K}, every path; worker processes of one GPU each",
         "workers": found,
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    output.write_text(text)
+    keep(output, result)
 
 
 if __name__ == "__main__":

@@ -8,21 +8,18 @@ that of the largest process: the command itself or a worker.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.audit.test_scale import GIB, sparse
-from tests.bench.bench import processor
+from tests.bench.results import keep, on_host, parser_for
 
 ROOT = Path(__file__).parents[2]
 FILES, WIDTH, WORKERS, PATHS = 8, 262144, 2, "vllm.filtered"
@@ -30,8 +27,7 @@ FILES, WIDTH, WORKERS, PATHS = 8, 262144, 2, "vllm.filtered"
 
 def main() -> None:
     """Make the dump, audit it and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "audit-memory.json")
+    parser = parser_for(__doc__, "audit-memory.json")
     parser.add_argument("--times", type=float, default=1.25, help="the dump over the machine's memory")
     parser.add_argument("--folder", type=Path, help="where the dump is made")
     given = parser.parse_args()
@@ -53,9 +49,7 @@ def main() -> None:
     if process.returncode != 0 or sum(line["rows"] for line in manifest) != rows * FILES:
         sys.exit(f"the audit ended with {process.returncode}: {manifest}")
     result = {
-        "date": datetime.date.today().isoformat(),
-        "device": processor(),
-        "versions": {name: version(name) for name in ("torch", "numpy", "pyarrow", "topk-workbench")},
+        **on_host("torch", "numpy", "pyarrow"),
         "command": "python tests/bench/bench_audit_memory.py",
         "what": f"{FILES} sparse files, {rows * FILES} rows of {WIDTH} float32 zeros, {PATHS}, {WORKERS} workers",
         "dump_gib": round(held / GIB, 2),
@@ -63,9 +57,7 @@ def main() -> None:
         "peak_mib_of_the_largest_process": used.ru_maxrss // 1024,
         "seconds": round(seconds, 1),
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    given.output.write_text(text)
+    keep(given.output, result)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,11 @@ Needs CuPy and NVRTC; no released library: the op that is recorded copies a sele
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,6 +19,7 @@ from torch.library import Library
 
 import workbench as wb
 from tests.bench.bench_record import SHAPES, K, micros
+from tests.bench.results import keep, on_gpu, parser_for
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk, census
 from workbench.engines.cuda.census import count_rows
@@ -36,7 +32,6 @@ from workbench.record.interfaces import INTERFACES
 from workbench.record.reading import Seen
 from workbench.record.screening import gates
 
-ROOT = Path(__file__).parents[2]
 ROWS, WIDTH, AUDITED = 1024, 262144, 33
 WANTED = 0.6  # of the read bandwidth
 AS_IS, SHARE = "as it is", "share of read bandwidth"
@@ -199,27 +194,21 @@ def _nothing() -> None:
 
 def main() -> int:
     """Measure, print and write; 1 where the counts are too slow or differ."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "census-h200.json")
-    arguments = parser.parse_args()
+    output = parser_for(__doc__, "census-h200.json").parse_args().output
     if not torch.cuda.is_available():
         sys.exit("no CUDA device is visible to torch")
     machine = measure_machine(torch.device("cuda", torch.cuda.current_device()))
     shares = counted(machine.read_gbs)
     audited = audit()
     result = {
-        "date": datetime.date.today().isoformat(),
-        "device": machine.name,
-        "versions": {name: version(name) for name in ("torch", "numpy")} | {"cuda": torch.version.cuda},
-        "command": f"python3 -m tests.bench.bench_census --output {arguments.output.name}",
+        **on_gpu(),
+        "command": f"python3 -m tests.bench.bench_census --output {output.name}",
         "read bandwidth, GB/s": round(machine.read_gbs, 1),
         "counts": {"what": f"{ROWS} x {WIDTH} float32, k {K}, {TIMES.samples} calls, median", "by spread": shares},
         "audit": audited,
         "recorder": [recorded(op, *shape, machine.read_gbs) for op in OPS for shape in SHAPES],
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    arguments.output.write_text(text)
+    keep(output, result)
     slow = {spread: one[AS_IS][SHARE] for spread, one in shares.items() if one[AS_IS][SHARE] < WANTED}
     for spread, share in slow.items():
         print(f"{spread}: {share} of the read bandwidth, {WANTED} is wanted", file=sys.stderr)

@@ -5,21 +5,16 @@ python tests/bench/bench_gpu.py [--output FILE]
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import time
-from importlib.metadata import version
-from pathlib import Path
 
 import torch
 
+from tests.bench.results import keep, on_gpu, parser_for
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.reference import reference
 from workbench.analysis.risk import census
 from workbench.capture.row import Row
 
-ROOT = Path(__file__).parents[2]
 ROWS, LENGTH, K = 33, 262144, 2048
 
 
@@ -46,21 +41,15 @@ def seconds(device: str) -> dict[str, float]:
 
 def main() -> None:
     """Measure on the GPU and, beside it, on the host's CPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "bench-gpu.json")
-    output = parser.parse_args().output
+    output = parser_for(__doc__, "bench-gpu.json").parse_args().output
     result = {
-        "date": datetime.date.today().isoformat(),
-        "device": torch.cuda.get_device_name(),
-        "versions": {name: version(name) for name in ("torch", "numpy")} | {"cuda": torch.version.cuda},
+        **on_gpu(),
         "command": "python tests/bench/bench_gpu.py",
         "what": f"{ROWS} normal float32 rows of {LENGTH}, k {K}, one after another; seconds, best of five",
         "cuda": seconds("cuda"),
         "host cpu": seconds("cpu") | {"threads": torch.get_num_threads()},
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    output.write_text(text)
+    keep(output, result)
 
 
 if __name__ == "__main__":

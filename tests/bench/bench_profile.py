@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import datetime
 import json
 import shlex
 import shutil
@@ -20,12 +19,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tests.bench.results import keep, on_gpu, parser_for
 from workbench.engines.cuda import compile
 from workbench.engines.cuda.compile import ENTRY
 from workbench.engines.cuda.launch import needs_of, prepare
@@ -159,8 +158,7 @@ def profiled(pattern: str, rows: int, ncu: str) -> tuple[list[dict[str, Any]], s
 
 def main() -> int:
     """Profile and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "profile-h200.json")
+    parser = parser_for(__doc__, "profile-h200.json")
     parser.add_argument("--path", default="*")
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--told", type=Path, help=argparse.SUPPRESS)
@@ -173,14 +171,12 @@ def main() -> int:
         sys.exit("no ncu is on the PATH" if ncu is None else "no CUDA device is visible to torch")
     kernels, said = profiled(given.path, given.rows, ncu)
     result = {
-        "date": datetime.date.today().isoformat(),
-        "device": torch.cuda.get_device_name(),
-        "versions": {name: version(name) for name in ("torch", "numpy")} | {"cuda": torch.version.cuda, "ncu": said},
+        **on_gpu(ncu=said),
         "command": f"python3 -m tests.bench.bench_profile --output {given.output.name}",
         "what": f"{given.rows} rows of plain random scores, the longest and the greatest k that a path takes",
         "kernels": kernels,
     }
-    given.output.write_text(json.dumps(result, indent=1) + "\n")
+    keep(given.output, result)
     return 0
 
 

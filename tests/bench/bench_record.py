@@ -8,26 +8,22 @@ vLLM; with CuPy and NVRTC, rows are screened by kernels.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 import workbench as wb
+from tests.bench.results import keep, on_gpu, parser_for
 from workbench.analysis.reference import reference
 from workbench.analysis.verdict import judge
 from workbench.capture.row import Call, Row
 from workbench.engines.cuda.screen import lacks
 from workbench.record.surroundings import device_name
 
-ROOT = Path(__file__).parents[2]
 K, WORKSPACE = 2048, 1 << 20
 # (rows, width): the filtered path, the same of the rows that one block serves, and a short one
 SHAPES = ((64, 131072), (33, 32768), (8, 16384))
@@ -162,19 +158,16 @@ def captured_graph(release: str) -> dict[str, object]:
 
 def main() -> None:
     """Run on the GPU, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__, "record-gpu.json")
     parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("--release", default="vllm==0.26.0")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "record-gpu.json")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("no CUDA device is visible to torch")
     torch.ops.load_library(arguments.library)
     result = {
-        "date": datetime.date.today().isoformat(),
-        "device": torch.cuda.get_device_name(),
+        **on_gpu(),
         "device as recorded": device_name(torch.device("cuda", 0)),
-        "versions": {name: version(name) for name in ("torch", "numpy")} | {"cuda": torch.version.cuda},
         "release": arguments.release,
         "screened without waiting": not lacks(torch.cuda.current_device()),
         "command": f"python tests/bench/bench_record.py --library {arguments.library.name}",
@@ -182,9 +175,7 @@ def main() -> None:
         "overhead": overhead(arguments.release),
         "graph": captured_graph(arguments.release),
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    arguments.output.write_text(text)
+    keep(arguments.output, result)
 
 
 if __name__ == "__main__":

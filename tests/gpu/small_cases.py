@@ -109,17 +109,23 @@ SUPPORT_CASES: dict[tuple[str, ...], Callable[[], Iterator[str]]] = {
 }
 
 
+def named(pattern: str, kinds: int = 1) -> dict[str, Callable[[], Iterator[str]]]:
+    """What runs a case, by its name: a path and a variant, or the first source of its kernels."""
+    cases: dict[str, Callable[[], Iterator[str]]] = {
+        f"{path.name} {variant}": partial(select, path, variant, kinds) for path, variant in (*CASES, *TRIVIAL)
+    }
+    cases |= {names[0]: run for names, run in SUPPORT_CASES.items()}
+    return {name: run for name, run in cases.items() if fnmatch(name, pattern)}
+
+
 def main(pattern: str = "*", kinds: str = "1") -> int:
-    """Launch what the pattern names, and say of each launch that it ended."""
-    cases: list[tuple[str, Callable[[], Iterator[str]]]] = [
-        (f"{path.name} {variant}", partial(select, path, variant, int(kinds))) for path, variant in (*CASES, *TRIVIAL)
-    ]
-    for name, run in [*cases, *((names[0], run) for names, run in SUPPORT_CASES.items())]:
-        if fnmatch(name, pattern):
-            for told in run():
-                torch.cuda.synchronize()
-                print(f"{name}: {told}", flush=True)
-    return 0
+    """Launch what the pattern names, and say of each launch that it ended; 1 if it names nothing."""
+    cases = named(pattern, int(kinds))
+    for name, run in cases.items():
+        for told in run():
+            torch.cuda.synchronize()
+            print(f"{name}: {told}", flush=True)
+    return 0 if cases else 1
 
 
 if __name__ == "__main__":
