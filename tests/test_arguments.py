@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,11 +14,14 @@ import torch
 
 import workbench as wb
 from workbench.arguments import checked
+from workbench.synthetic.adversarial import Recipe
 
 K, LENGTH = 512, 600
 CALL = wb.Call(k=K, op="vllm.persistent_topk", release="vllm==0.26.0", device="h200", rows=1, stride=LENGTH)
 RELEASE = "vllm==0.26.0"
 WRONG = (None, "nonsense", 3, 2.5, float("nan"), True, b"nonsense", [], [3], {}, object(), torch.zeros(2), np.zeros(2))
+ODD = ("+1", "", "a\n\x00", "\udc80", -1, 0, 10**5000, float("inf"), -0.0, (), range(3), {}.keys(), b"")
+SLOW = {"audit", "bench", "doctor"}  # of these every argument that is taken takes a second
 NOT_HERE = {"record"}  # its room checks its options itself: tests/record
 
 
@@ -75,19 +79,87 @@ def bent(function: Callable[..., Any], args: Any, kwargs: Any, name: str, value:
 def test_no_argument_of_any_type_raises_anything_but_an_error_in_words(name: str, good: dict[str, Any]) -> None:
     function = getattr(wb, name)
     args, kwargs = good[name]
-    refused = multiline = 0
+    refused = unprintable = 0
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             continue
-        for value in WRONG:
+        for value in WRONG if name in SLOW else (*WRONG, *ODD):
             bound = bent(function, args, kwargs, parameter.name, value)
             try:
                 function(*bound.args, **bound.kwargs)
             except wb.WorkbenchError as error:
                 refused += parameter.name in str(error)
-                multiline += "\n" in str(error)
-    assert not multiline
+                unprintable += not str(error).isprintable()
+    assert not unprintable
     assert refused >= len(inspect.signature(function).parameters)
+
+
+RECIPE = [field.name for field in dataclasses.fields(Recipe)]
+
+
+@pytest.mark.parametrize("field", [*RECIPE, "nonsense"])
+def test_no_field_of_a_recipe_raises_anything_but_an_error_in_words(field: str) -> None:
+    refused = 0
+    for value in (*WRONG, *ODD):
+        try:
+            wb.make(path="vllm.filtered", **{field: value})
+        except wb.UsageError as error:
+            refused += field.replace("_", " ") in str(error).replace("_", " ")
+    assert refused >= len(WRONG) + len(ODD) - 8  # a few are what it takes
+
+
+class Contrary:
+    """What raises at whatever is asked of it."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+    __hash__ = object.__hash__
+
+
+def methods(good: dict[str, Any]) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+    """What users call of what public functions return, and make by public classes, with arguments that it takes."""
+    (row,), _ = good["run"]
+    capture, matrix = wb.open(good["open"][0][0]), good["write_matrix"][0][1]
+    yield "Capture.from_rows", wb.Capture.from_rows, ([row],)
+    yield "Capture.call_values", capture.call_values, ("k",)
+    yield "Capture.read", capture.read, (0,)
+    yield "Report.to_html", wb.run(row).to_html, ("page.html",)
+    yield "Compared.only", wb.compare(row).only, ()
+    yield "Compared.at", wb.compare(row).at, ("vllm.filtered",)
+    yield "Matrix.row_name", matrix.row_name, (0,)
+    yield "WhatIf.curve", wb.what_if(row, "vllm.filtered").curve, ("capacity",)
+    for kind, arguments in (
+        (wb.Row, (torch.zeros(4), 4)),
+        (wb.Call, ()),
+        (wb.Token, (1,)),
+        (wb.Setup, ()),
+        (wb.Arrival, ()),
+        (wb.Mapped, ("page table",)),
+    ):
+        yield kind.__name__, kind, arguments
+
+
+def test_no_argument_of_what_functions_return_or_of_records_raises_anything_but_an_error_in_words(
+    good: dict[str, Any],
+) -> None:
+    for name, method, args in methods(good):
+        for parameter in inspect.signature(method).parameters:
+            refused = 0
+            for value in (*WRONG, *ODD, Contrary()):
+                bound = bent(method, args, {}, parameter, value)
+                try:
+                    method(*bound.args, **bound.kwargs)
+                except wb.WorkbenchError as error:
+                    refused += bool(str(error)) and str(error).isprintable()
+                except (TypeError, IndexError) as error:  # as Python's own sequences do
+                    refused += name == "Capture.read" and "row" in str(error)
+                except Exception as error:
+                    raise AssertionError(f"{name} with {parameter} of {type(value)}: {error!r}") from error
+            assert refused >= 5, (name, parameter)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +183,9 @@ def test_no_argument_of_any_type_raises_anything_but_an_error_in_words(name: str
         ("write", "overwrite", 1, "overwrite is 1; True or False is needed"),
         ("write", "metadata", 3, "metadata is 3; a mapping is needed"),
         ("route", "setup", {}, r"setup is of type dict; it must be a Setup or None$"),
+        ("run", "rows", range(3), r"item 0 of rows is 0; it must be a Row$"),
+        ("matrix", "releases", range(3), r"item 0 of releases is 0; it must be text$"),
+        pytest.param("run", "k", 10**5000, r"k is an integer of 16610 bits; one of at most 128 is needed$", id="huge"),
         ("plan_topk_v2", "rows", -1, "rows is -1; a call has 0 or more"),
         ("plan_topk_v2", "clusters_8", -1, "clusters_8 is -1; 0 or more is needed"),
     ],
@@ -146,6 +221,10 @@ def test_whole_numbers_of_numpy_are_whole_numbers(good: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
+        (
+            lambda: wb.make(path="vllm.filtered", population="+1"),
+            r"population is '\+1'; it must be a whole number or None",
+        ),
         (lambda: wb.Setup(backend=3), "backend is 3; it must be text or None"),  # type: ignore[arg-type]
         (lambda: wb.Setup(fused="no"), "fused is 'no'; it must be True or False"),  # type: ignore[arg-type]
         (lambda: wb.Arrival("explicit", order=[1]), "order is of type list; a tuple of whole"),  # type: ignore[arg-type]

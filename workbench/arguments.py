@@ -8,6 +8,7 @@ import math
 import numbers
 import os
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from typing import Any, Literal, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -30,7 +31,9 @@ _WORDS: dict[object, str] = {
     abc.Mapping: "a mapping",
 }
 _SEVERAL = (abc.Sequence, abc.Iterable)
-_HELD = (list, tuple, set, frozenset)  # looking at their items reads nothing from a disk
+_MOST_BITS = 128
+# Looking at their items reads nothing from a disk.
+_HELD = (list, tuple, set, frozenset, deque, abc.KeysView, abc.ValuesView)
 
 
 class _UnfitError(Exception):
@@ -41,7 +44,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """A function that refuses arguments which are not what it is annotated with, in words.
 
     Items of lists and the like are looked at before the call, those of an iterator as it yields them. An integer of any
-    integral type, NumPy's too, arrives as an ``int``; no other value is changed, and a bool is no number.
+    integral type, NumPy's too, arrives as an ``int``; no other value is changed, and a bool is no number. What has no
+    annotation, as ``self``, is taken as it is.
 
     Raises:
         UsageError: from the function, before it runs: which argument, what it is and what it must be.
@@ -60,9 +64,9 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in bound.arguments.items():
             kind = signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_POSITIONAL:
-                bound.arguments[name] = tuple(_fitted(name, one, hints[name]) for one in value)
+                bound.arguments[name] = tuple(_fitted(name, one, hints.get(name, Any)) for one in value)
             elif kind is not inspect.Parameter.VAR_KEYWORD:
-                bound.arguments[name] = _fitted(name, value, hints[name])
+                bound.arguments[name] = _fitted(name, value, hints.get(name, Any))
         return function(*bound.args, **bound.kwargs)
 
     return call
@@ -131,7 +135,11 @@ def _fit(name: str, value: object, hint: Any) -> Any:
         number = numbers.Integral if origin is int else numbers.Real
         if isinstance(value, bool) or not isinstance(value, number):
             raise _UnfitError
-        return int(value) if isinstance(value, numbers.Integral) else value
+        if not isinstance(value, numbers.Integral):
+            return value
+        if (bits := int(value).bit_length()) > _MOST_BITS:  # no bound is beyond, and messages could not write it
+            raise UsageError(f"{name} is an integer of {bits} bits; one of at most {_MOST_BITS} is needed")
+        return int(value)
     elif origin is abc.Callable:
         fits = callable(value)
     elif origin in _SEVERAL:
@@ -155,6 +163,8 @@ def _several(name: str, value: object, item: Any) -> Any:
     if isinstance(value, _HELD):
         items = list(_each(name, iter(value), item))
         return value if all(one is two for one, two in zip(items, value, strict=True)) else items
+    if isinstance(value, range):  # alike, all of them
+        _fitted(f"item 0 of {name}", value.start, item)
     return value
 
 

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
+from workbench.arguments import checked
+
 RENDERER = "workbench.figures.notebook"
 
 
@@ -59,6 +61,7 @@ class Rendered:
         if "_repr_pretty_" not in vars(cls):
             cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]
 
+    @checked
     def to_html(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the result as one HTML page that needs no network: what a notebook shows of it, or more.
 

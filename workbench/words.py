@@ -27,9 +27,10 @@ def printable(text: str) -> str:
 
 
 def _escaped(code: int) -> str:
+    """Bytes and characters are told apart: of 0x80 and beyond, only a byte is written as ``\\xff``."""
     if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte of a file name that is no UTF-8
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def kind_of(value: object) -> str:

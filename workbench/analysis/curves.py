@@ -27,7 +27,7 @@ from workbench.analysis.whatif import (
 from workbench.errors import UsageError
 from workbench.numeric.keys import GREATEST_HALF
 from workbench.rendering import Rendered
-from workbench.words import listed
+from workbench.words import described, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -273,6 +273,6 @@ def parameter_named(name: str) -> Parameter:
         UsageError: there is none of that name.
     """
     for one in _VALUES:
-        if one == name:
+        if isinstance(name, str) and one == name:
             return one
-    raise UsageError(f"{name!r} cannot be altered; what can: {listed(_VALUES)}")
+    raise UsageError(f"{described(name)} cannot be altered; what can: {listed(_VALUES)}")

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.audit.about import AUDIT, FORMAT
 from workbench.audit.regular import irregular
-from workbench.audit.schema import COLUMNS, arrow_schema
+from workbench.audit.schema import COLUMNS, arrow_schema, named_file
 from workbench.audit.store import LOCK, MANIFEST, RECORDS, UNFINISHED
 from workbench.audit.unfinished import Unfinished, progress_of
 from workbench.audit.work import CENSUS, RECORDED
@@ -209,7 +209,7 @@ class Dataset:
         for record in range(len(self.records)):
             file = self._open(record)
             held += file.metadata.num_rows
-            file.close()
+            file.close(force=True)  # the file that it is given, too
         if held != count:
             raise CaptureError(f"its {AUDIT} tells of {count} lines and its records of {held}; {CURE}", file=self.name)
 
@@ -256,14 +256,15 @@ class Dataset:
         except Exception as error:  # what a damaged file makes of pyarrow is of many kinds
             raise self._unread(record, error) from None
         finally:
-            file.close()
+            file.close(force=True)  # the file that it is given, too
 
     def _open(self, record: int) -> pq.ParquetFile:
         import pyarrow.parquet as pq
 
         path = self.records[record]
         try:
-            about = pq.read_metadata(path)
+            with named_file(path) as file:
+                about = pq.read_metadata(file)
             found = about.schema.to_arrow_schema()
         except Exception as error:
             raise self._unread(record, error) from None
@@ -278,7 +279,7 @@ class Dataset:
             if held != field.type:
                 raise self.bad(record, f"its column {field.name!r} is {held}, not {field.type}")
         try:
-            return pq.ParquetFile(path, metadata=about, read_dictionary=sorted(TEXTS))
+            return pq.ParquetFile(named_file(path), metadata=about, read_dictionary=sorted(TEXTS))
         except Exception as error:
             raise self._unread(record, error) from None
 
@@ -309,7 +310,7 @@ class Dataset:
             except Exception as error:
                 raise self._unread(record, error) from None
             finally:
-                file.close()
+                file.close(force=True)  # the file that it is given, too
         return [found[place] for place in places]
 
     def bad(self, record: int, what: str) -> CaptureError:

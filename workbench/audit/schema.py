@@ -6,7 +6,9 @@ Kept as ``OUT/records/*.parquet``; beside them ``OUT/manifest.jsonl`` (a line a 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -74,3 +76,14 @@ def arrow_schema() -> pa.Schema:
 
     types = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
     return pa.schema([pa.field(one.name, types[one.type], metadata={"about": one.about}) for one in COLUMNS])
+
+
+def named_file(path: Path, mode: str = "rb") -> pa.OSFile:
+    """A file for pyarrow, which takes paths by name only where they are UTF-8.
+
+    Raises:
+        OSError: as opening it does.
+    """
+    import pyarrow as pa
+
+    return pa.OSFile(os.fsencode(path), mode)

@@ -36,7 +36,7 @@ from workbench.audit.journal import Journal
 from workbench.audit.lines import check_piece, joined
 from workbench.audit.plan import AuditPlan, Job, dumped, loaded
 from workbench.audit.regular import irregular
-from workbench.audit.schema import arrow_schema
+from workbench.audit.schema import arrow_schema, named_file
 from workbench.audit.versions import versions
 from workbench.audit.work import Done
 from workbench.capture.values import path_text, shown
@@ -227,8 +227,9 @@ class Store:
     def _is_whole(self, part: Path) -> bool:
         """Whether a part was written; what cannot be read, or is no part, is removed, to be done again."""
         try:
-            if pq.read_schema(part).equals(arrow_schema()):
-                return True
+            with named_file(part) as file:
+                if pq.read_schema(file).equals(arrow_schema()):
+                    return True
         except FileNotFoundError:
             return False
         except (OSError, pa.ArrowException):
@@ -276,9 +277,11 @@ class Store:
         """Put a part in its place once it reads back as it was."""
         table = table.combine_chunks()
         with self._in_place(self._part(at)) as temporary:
-            pq.write_table(table, temporary, compression="zstd", row_group_size=2**20)
-            if not pq.read_table(temporary).equals(table):
-                raise OSError(f"{self._part(at).name} reads back different from what was written")
+            with named_file(temporary, "wb") as file:
+                pq.write_table(table, file, compression="zstd", row_group_size=2**20)
+            with named_file(temporary) as file:
+                if not pq.read_table(file).equals(table):
+                    raise OSError(f"{self._part(at).name} reads back different from what was written")
 
     @contextlib.contextmanager
     def _in_place(self, target: Path) -> Iterator[Path]:
@@ -354,7 +357,8 @@ class Store:
         for at in range(len(self._parts)):
             part = self._part(at)
             try:
-                table = pq.read_table(part, columns=list(NEEDED))
+                with named_file(part) as file:
+                    table = pq.read_table(file, columns=list(NEEDED))
             except (OSError, pa.ArrowException) as error:
                 if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the content's
                     raise

@@ -11,6 +11,7 @@ from typing import Any, Self, overload
 import numpy as np
 import torch
 
+from workbench.arguments import checked
 from workbench.capture.about import CaptureInfo, outside
 from workbench.capture.checks import Names, check_indices
 from workbench.capture.contradictions import contradictions
@@ -118,9 +119,11 @@ class Capture(Rendered):
         hold anything.
 
         Raises:
-            IndexError, TypeError, CaptureError: as for ``capture[row]``.
+            IndexError, TypeError, CaptureError: as for ``capture[row]``. UsageError: ``padding`` is no bool.
         """
         row = self._number(row)
+        if not isinstance(padding, bool):
+            raise UsageError(f"padding is {described(padding)}; it must be True or False")
         store = self._store
         length, start, width = int(store.lengths[row]), store.start(row), store.width(row)
         cells = held(length, start, width)
@@ -162,7 +165,7 @@ class Capture(Rendered):
     def _number(self, row: int) -> int:
         row = position(row, "row")
         if not -len(self) <= row < len(self):
-            raise IndexError(f"{self.name} has rows 0 to {len(self) - 1}, no row {row}")
+            raise IndexError(f"{self.name} has rows 0 to {len(self) - 1}, no row {described(row)}")
         return row % len(self)
 
     @property
@@ -184,10 +187,11 @@ class Capture(Rendered):
         """One call by its number."""
         number = position(number, "call")
         if not 0 <= number < self._store.calls:
-            raise IndexError(f"{self.name} has calls 0 to {self._store.calls - 1}, no call {number}")
+            raise IndexError(f"{self.name} has calls 0 to {self._store.calls - 1}, no call {described(number)}")
         call = self._store.call(number)
         return replace(call, **self._given) if self._given else call
 
+    @checked
     def call_values(self, name: str) -> list[int | None]:
         """The distinct values of one integer of all calls, ascending, ``None`` last if unknown for some.
 
@@ -277,6 +281,7 @@ class Capture(Rendered):
         """Whether its paths still name the files that were opened, unchanged as far as their status tells."""
         return all(source.is_unchanged() for source in self._sources)
 
+    @checked
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Read everything; every problem of the data in words, an empty list if there is none.
 

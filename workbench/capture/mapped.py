@@ -35,7 +35,7 @@ class Mapped:
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        if self.returned not in (PAGE_TABLE, OFFSET):
+        if not isinstance(self.returned, str) or self.returned not in (PAGE_TABLE, OFFSET):
             raise CaptureError(f"returned is {described(self.returned)}; {PAGE_TABLE!r} or {OFFSET!r} is needed")
         if self.returned == PAGE_TABLE and self.offset is not None:
             raise CaptureError("an offset does not belong to entries of a page table")

@@ -114,9 +114,11 @@ def position(number: object, what: str) -> int:
     """The number of a row, call or token, as it is given.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: it is no integer; a bool is none.
     """
     try:
+        if isinstance(number, bool):
+            raise TypeError
         return operator.index(number)  # type: ignore[arg-type]
     except TypeError:
         cure = "; ask for them one by one" if isinstance(number, slice) else ""

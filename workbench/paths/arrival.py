@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import torch
 
+from workbench.arguments import check_fields
 from workbench.errors import UsageError
 from workbench.paths.spec import Walk
 from workbench.paths.walk import WARP, walked
@@ -40,14 +41,15 @@ class Arrival:
     walk: Walk | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.order, tuple) or not all(type(at) is int for at in self.order):
+            raise UsageError(f"order is {described(self.order)}; a tuple of whole numbers is needed")
+        check_fields(self)
         if self.kind not in get_args(OrderKind):
             raise UsageError(f"unknown arrival order {self.kind!r}; known orders: {listed(get_args(OrderKind))}")
         if self.unit not in get_args(Unit):
             raise UsageError(f"unknown arrival unit {self.unit!r}; known units: {listed(get_args(Unit))}")
-        if not isinstance(self.seed, int) or not 0 <= self.seed < SEEDS:
-            raise UsageError(f"seed {self.seed!r} is no integer from 0 to {SEEDS - 1}")
-        if not isinstance(self.order, tuple) or not all(type(at) is int for at in self.order):
-            raise UsageError(f"order is {described(self.order)}; a tuple of whole numbers is needed")
+        if not 0 <= self.seed < SEEDS:
+            raise UsageError(f"seed {described(self.seed)} is no integer from 0 to {SEEDS - 1}")
         if (self.kind == "walk") != (self.walk is not None):
             raise UsageError("a walk, and no other arrival order, needs to know how the threads walk the row")
 

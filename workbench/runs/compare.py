@@ -20,7 +20,7 @@ from workbench.runs.judges import called_cell, counted, path_cell, routed_cell
 from workbench.runs.matrix import MODEL, Cell
 from workbench.runs.report import Result
 from workbench.runs.run import STOCK
-from workbench.words import listed
+from workbench.words import described, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +69,7 @@ class Compared(Rendered):
     reached: str | None
     of: int
 
+    @checked
     def at(self, line: str) -> dict[str, Cell]:
         """The cells of a line by their columns."""
         return {column: self.cells[line, column] for column in self.columns if (line, column) in self.cells}
@@ -100,9 +101,12 @@ class Compared(Rendered):
             frame[name] = frame[name].astype("Float64")
         return frame
 
+    @checked
     def only(self, system: str | None = None, losing: bool = False) -> Compared:
         """The lines of one of ``SYSTEMS``, those on which the row loses or can lose in some column, or both; columns
         that are then empty are left out. What is of no path stays unless it does not lose."""
+        if system is not None and system not in SYSTEMS:
+            raise UsageError(f"system is {described(system)}; it must be {listed(SYSTEMS, 'or')}")
         lines = tuple(
             line
             for line in self.lines

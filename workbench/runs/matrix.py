@@ -146,8 +146,15 @@ class Matrix(Rendered):
         """Numbers of the rows, the greatest damage first: faults, invalid, lossy, at risk; then by values missing."""
         return tuple(sorted(range(len(self.rows)), key=lambda at: (*_damage(self.cells[at]), at)))
 
+    @checked
     def row_name(self, at: int) -> str:
-        """A row by its number in its capture, with the capture where there are several: ``row 3 of some``."""
+        """A row by its number in its capture, with the capture where there are several: ``row 3 of some``.
+
+        Raises:
+            UsageError: there is no row at that place.
+        """
+        if not -len(self.rows) <= at < len(self.rows):
+            raise UsageError(f"at is {at}; the matrix has rows at 0 to {len(self.rows) - 1}")
         row = self.rows[at]
         if len({one.capture for one in self.rows}) < 2:
             return f"row {row.row}"

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from workbench.arguments import check_fields
 from workbench.capture.row import Call, Row
 from workbench.errors import UsageError
 from workbench.paths.spec import Path
@@ -51,6 +52,7 @@ class Recipe:
     values: Values = "shuffled"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, known in (("positions", get_args(Positions)), ("values", get_args(Values))):
             if getattr(self, name) not in known:
                 raise UsageError(f"unknown {name} {getattr(self, name)!r}; known: {listed(known)}")

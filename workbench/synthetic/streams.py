@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.errors import UsageError
+from workbench.words import described
 
 SEEDS = 2**63
 Stream = np.random.RandomState  # the legacy generator: NumPy has frozen what it draws
@@ -17,7 +18,7 @@ def stream(seed: int, row: int) -> Stream:
         UsageError: a seed that is no integer from 0 to 2^63 - 1.
     """
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < SEEDS:
-        raise UsageError(f"seed {seed!r} is no integer from 0 to {SEEDS - 1}")
+        raise UsageError(f"seed {described(seed)} is no integer from 0 to {SEEDS - 1}")
     return np.random.RandomState([seed >> 32, seed & 0xFFFFFFFF, row])
 
 

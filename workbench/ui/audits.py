@@ -14,6 +14,7 @@ from workbench.audit.summary import Summary, summarize
 from workbench.capture.values import shown
 from workbench.errors import CaptureError
 from workbench.figures.words import count
+from workbench.ui.caches import TEXT
 from workbench.ui.library import Entry, audit_stamp, list_audits
 
 WORST, GROUPS = 100, 50
@@ -21,7 +22,7 @@ _KEPT = 4
 _LATE, _OFTEN = 0.4, 0.2  # seconds after which progress is shown, and between two looks at it
 
 
-@st.cache_data(ttl=5, max_entries=16, show_spinner=False)
+@st.cache_data(ttl=5, max_entries=16, show_spinner=False, hash_funcs=TEXT)
 def _audits(arguments: tuple[str, ...]) -> tuple[Entry, ...]:
     return list_audits(arguments)
 
@@ -37,7 +38,7 @@ class _Held:
     summary: Summary | None = None
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+@st.cache_resource(max_entries=_KEPT, show_spinner=False, hash_funcs=TEXT)
 def _held(path: str, stamp: tuple[int, int]) -> _Held:
     return _Held()
 

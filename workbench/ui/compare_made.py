@@ -16,6 +16,7 @@ from workbench.runs.case import Case
 from workbench.runs.compare import UNROUTED, Compared, by_engines, by_releases, by_variants, run_cell
 from workbench.runs.matrix import Cell
 from workbench.ui import state
+from workbench.ui.caches import TEXT
 from workbench.ui.engines import known_answer, why_not
 from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
@@ -34,7 +35,7 @@ class Made:
     ran: dict[tuple[str, str], Cell] = field(default_factory=dict)
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+@st.cache_resource(max_entries=_KEPT, show_spinner=False, hash_funcs=TEXT)
 def _made(circumstances: tuple[object, ...], number: int) -> Made:
     return Made()
 

@@ -12,7 +12,7 @@ from workbench.paths.ops import OPS
 from workbench.runs.compare import AXES, SYSTEMS, UNROUTED
 from workbench.ui.carried import Params
 from workbench.ui.state import beside_row
-from workbench.ui.view import brief, one_of, read_fields, read_text, write_fields
+from workbench.ui.view import brief, one_of, read_fields, read_name, write_fields
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "system": one_of(SYSTEMS),
     "losing": one_of((True,)),
     "on": _line,
-    "at": read_text,
+    "at": read_name,
 }
 
 

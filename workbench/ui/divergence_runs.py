@@ -22,6 +22,7 @@ from workbench.runs.captured import CapturedRun
 from workbench.runs.diverge import diverge
 from workbench.runs.divergence import Comparison, Detail, Divergence
 from workbench.ui import state
+from workbench.ui.caches import TEXT
 from workbench.ui.library import Entry, local, renewed
 from workbench.ui.loading import CHECKED, content_name, library, look, short_digest
 from workbench.ui.view import brief
@@ -131,7 +132,7 @@ def suggestions() -> list[tuple[str, ...]]:
     return groups[:_SUGGESTED]
 
 
-@st.cache_data(max_entries=FILES, show_spinner=False)
+@st.cache_data(max_entries=FILES, show_spinner=False, hash_funcs=TEXT)
 def _content(path: str, stamp: object) -> str:
     with open_capture(path) as capture:
         return content_name(capture.digest, Path(path), capture.stamp)
@@ -146,12 +147,12 @@ def _stamp(entry: Entry) -> object:
         return now.stamp, capture.stamp
 
 
-@st.cache_resource(max_entries=FILES, show_spinner=False)
+@st.cache_resource(max_entries=FILES, show_spinner=False, hash_funcs=TEXT)
 def _digests(file: str) -> dict[int, str]:
     return {}
 
 
-@st.cache_resource(max_entries=KEPT, show_spinner=False)
+@st.cache_resource(max_entries=KEPT, show_spinner=False, hash_funcs=TEXT)
 def _held(runs: tuple[tuple[str, tuple[str, ...]], ...], ranks: bool) -> Held:
     return Held()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import UsageError
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import brief, read_text, read_whole, unknown_params
+from workbench.ui.view import brief, doubled_params, read_name, read_text, read_whole, unknown_params
 
 MOST_RUNS = 16
 
@@ -39,7 +39,7 @@ def _one(read: Callable[[str], Any]) -> Callable[[list[str]], Any]:
 
 
 def _runs(texts: list[str]) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(read_text(text) for text in texts))
+    found = tuple(dict.fromkeys(read_name(text) for text in texts))
     if len(found) > MOST_RUNS:
         raise UsageError(f"{len(found)} runs are more than the {MOST_RUNS} that are compared at once")
     return found
@@ -81,7 +81,8 @@ def from_params(params: Params) -> tuple[Compared, list[str]]:
             value = replace(value, **{field: read(list(texts))})
         except UsageError as error:
             problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, _READ)
+    single = [name for name in _READ if name != "run"]
+    return value, problems + doubled_params(params, single) + unknown_params(params, _READ)
 
 
 def to_params(value: Compared) -> dict[str, list[str]]:

@@ -23,6 +23,7 @@ from workbench.paths.catalog import get_path
 from workbench.runs.called import Called, call_kernel, call_op, rows_of_call
 from workbench.runs.inspect import Inspection
 from workbench.ui import state
+from workbench.ui.caches import TEXT
 from workbench.ui.common import error_box
 from workbench.ui.library import local
 from workbench.ui.loading import Opened, circumstances, variant_of
@@ -105,7 +106,7 @@ class Asked:
     called: Called | None = None
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+@st.cache_resource(max_entries=_KEPT, show_spinner=False, hash_funcs=TEXT)
 def _asked(circumstances: tuple[object, ...], number: int, engine: str, path: str | None) -> Asked:
     return Asked()
 

@@ -12,6 +12,7 @@ import streamlit as st
 from workbench.figures import palette
 from workbench.runs.doctor import AREAS, Doctor, Fact, doctor
 from workbench.ui import state
+from workbench.ui.caches import TEXT
 from workbench.ui.common import callout, code
 
 _AGAIN = "environment-again"
@@ -27,7 +28,7 @@ class _Held:
     found: Doctor | None = None
 
 
-@st.cache_resource(show_spinner=False)
+@st.cache_resource(show_spinner=False, hash_funcs=TEXT)
 def _held() -> _Held:
     return _Held()
 

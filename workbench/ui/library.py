@@ -114,11 +114,20 @@ def labelled(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 def _label(path: Path, labels: dict[str, int]) -> str:
     """A short name for what was given, made unique."""
-    name = shown(path.absolute().name) or "root"
+    name = _spelled(path.absolute().name) or "root"
     if name in (SAMPLES, UPLOADS):
         name += "-given"
-    labels[name] = labels.get(name, 0) + 1
-    return name if labels[name] == 1 else f"{name}-{labels[name]}"
+    label = name
+    while label in labels:
+        labels[name] += 1
+        label = f"{name}-{labels[name]}"
+    labels[label] = 1
+    return label
+
+
+def _spelled(path: Path | str) -> str:
+    """A path as keys and links spell it: printable, and no two alike."""
+    return shown(str(path).replace("\\", "\\\\"))
 
 
 def list_matrices(arguments: Sequence[str]) -> tuple[Entry, ...]:
@@ -137,7 +146,7 @@ def list_audits(arguments: Sequence[str]) -> tuple[Entry, ...]:
         root = os.path.realpath(path)
         for folder in _audits_below(path):
             below = Path(folder).relative_to(root)
-            key = f"{label}/{shown(below)}" if below.parts else label
+            key = f"{label}/{_spelled(below)}" if below.parts else label
             entries += [Entry(key, Path(folder), audit_stamp(Path(folder)), folder=True)]
     return tuple(entries)
 
@@ -214,7 +223,7 @@ def _below(
             if len(found) == MOST_FILES:
                 return found, True
             below = path.relative_to(root)
-            found += _entry(f"{label}/{shown(below)}" if below.parts else label, path, len(files))
+            found += _entry(f"{label}/{_spelled(below)}" if below.parts else label, path, len(files))
     return found, False
 
 
@@ -287,6 +296,6 @@ def local(error: CaptureError, entry: Entry) -> CaptureError:
 
 
 def same_name(entries: Iterable[Entry], key: str) -> list[Entry]:
-    """Entries whose file name is that of ``key``, wherever they lie."""
+    """Entries whose file name is that of ``key``, or of a file as messages and audits name it, wherever they lie."""
     name = key.rsplit("/", 1)[-1]
-    return [entry for entry in entries if entry.key.rsplit("/", 1)[-1] == name]
+    return [entry for entry in entries if name in (entry.key.rsplit("/", 1)[-1], shown(entry.path.name))]

@@ -14,6 +14,7 @@ from workbench.figures import palette
 from workbench.runs.inspect import Inspection, inspect_row
 from workbench.runs.report import Result
 from workbench.runs.run import STOCK, run_case
+from workbench.ui.caches import TEXT
 from workbench.ui.dumps import is_capture
 from workbench.ui.library import Entry, Library, list_captures, local, renewed
 from workbench.ui.view import View
@@ -70,7 +71,7 @@ class Summary:
     error: str = ""
 
 
-@st.cache_data(ttl=5, max_entries=16, show_spinner=False)
+@st.cache_data(ttl=5, max_entries=16, show_spinner=False, hash_funcs=TEXT)
 def _library(arguments: tuple[str, ...]) -> Library:
     return list_captures(arguments)
 
@@ -96,7 +97,7 @@ class Look:
     run: tuple[str | None, int, int | None] | None = None
 
 
-@st.cache_data(max_entries=4 * CHECKED, show_spinner=False)
+@st.cache_data(max_entries=4 * CHECKED, show_spinner=False, hash_funcs=TEXT)
 def _look(path: str, stamp: tuple[int, int], _entry: Entry) -> Look:
     try:
         if _entry.folder or not is_capture(_entry.path):
@@ -117,7 +118,7 @@ def look(entry: Entry) -> Look:
     return _look(str(entry.path), entry.stamp, entry)
 
 
-@st.cache_resource(max_entries=OPENED, show_spinner=False)
+@st.cache_resource(max_entries=OPENED, show_spinner=False, hash_funcs=TEXT)
 def _opened(path: str, stamp: tuple[int, int], names: tuple[str | None, ...], _entry: Entry) -> Opened:
     scores, lengths, starts, indices = names
     capture = open_capture(path, scores=scores, lengths=lengths, starts=starts, indices=indices)
@@ -143,7 +144,7 @@ def opened(entry: Entry, view: View) -> Opened:
     return replace(found, entry=now)
 
 
-@st.cache_data(max_entries=DIGESTS, show_spinner=False)
+@st.cache_data(max_entries=DIGESTS, show_spinner=False, hash_funcs=TEXT)
 def _input_digest(content: str, names: tuple[str | None, ...], number: int, _file: Opened) -> str:
     return _file.capture.digest_of(number)
 
@@ -169,7 +170,7 @@ def read_row(file: Opened, number: int) -> Row:
         raise local(error, file.entry) from None
 
 
-@st.cache_resource(max_entries=INSPECTED, show_spinner=False)
+@st.cache_resource(max_entries=INSPECTED, show_spinner=False, hash_funcs=TEXT)
 def _inspected(identity: tuple[object, ...], number: int, _file: Opened, _view: View) -> Inspection:
     row, view = read_row(_file, number), _view
     try:
@@ -196,7 +197,7 @@ def _identity(file: Opened, view: View) -> tuple[object, ...]:
     return (file.entry.key, *circumstances(file, view))
 
 
-@st.cache_resource(max_entries=LISTS, show_spinner=False)
+@st.cache_resource(max_entries=LISTS, show_spinner=False, hash_funcs=TEXT)
 def _lines(identity: tuple[object, ...]) -> dict[int, Summary]:
     return {}
 
@@ -236,7 +237,7 @@ def _summary(file: Opened, view: View, number: int) -> Summary:
     return Summary(number, length, verdict, said.risk, said.missing, said.expected_missing)
 
 
-@st.cache_resource(max_entries=2 * INSPECTED, show_spinner=False)
+@st.cache_resource(max_entries=2 * INSPECTED, show_spinner=False, hash_funcs=TEXT)
 def _result(identity: tuple[object, ...], number: int, path: str, seed: int, _found: Inspection) -> Result:
     case = _found.case
     for made in _found.results:

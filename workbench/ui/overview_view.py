@@ -10,7 +10,7 @@ from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import get_op
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import read_fields, read_text, read_whole, write_fields
+from workbench.ui.view import read_fields, read_name, read_whole, write_fields
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Overview:
 
 
 _READ: dict[str, Callable[[str], Any]] = {
-    "audit": read_text,
-    "scan": read_text,
-    "file": read_text,
+    "audit": read_name,
+    "scan": read_name,
+    "file": read_name,
     "op": lambda text: get_op(text).name,
     "release": lambda text: str(parse_release(text)),
     "device": lambda text: get_device(text).name,

@@ -18,6 +18,7 @@ from workbench.runs.judges import ModelJudge
 from workbench.runs.matrix import Cell, Matrix, MatrixRow, tell_row
 from workbench.runs.matrix_saved import parse_matrix
 from workbench.runs.members import content_of
+from workbench.ui.caches import TEXT
 from workbench.ui.library import Entry, list_matrices, local, renewed
 from workbench.ui.loading import Opened, short_digest
 
@@ -56,7 +57,7 @@ class Made:
         return self.whole
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+@st.cache_resource(max_entries=_KEPT, show_spinner=False, hash_funcs=TEXT)
 def _made(content: str, circumstances: Circumstances) -> Made:
     return Made()
 
@@ -100,7 +101,7 @@ def judge_rows(
     bar.empty()
 
 
-@st.cache_data(ttl=5, max_entries=16, show_spinner=False)
+@st.cache_data(ttl=5, max_entries=16, show_spinner=False, hash_funcs=TEXT)
 def _saved(arguments: tuple[str, ...]) -> tuple[Entry, ...]:
     return list_matrices(arguments)
 
@@ -110,7 +111,7 @@ def saved() -> dict[str, Entry]:
     return {entry.key: entry for entry in _saved(tuple(sys.argv[1:]))}
 
 
-@st.cache_resource(max_entries=_READ, show_spinner=False)
+@st.cache_resource(max_entries=_READ, show_spinner=False, hash_funcs=TEXT)
 def _read(path: str, stamp: tuple[int, int], _entry: Entry) -> tuple[Matrix, str]:
     content = content_of(_entry.path, _entry.key)
     return parse_matrix(content, _entry.key), short_digest(hashlib.sha256(content).hexdigest())

@@ -10,7 +10,7 @@ from workbench.paths.devices import get_device
 from workbench.paths.releases import parse_release
 from workbench.paths.routing import get_op
 from workbench.ui.carried import Carried, Params
-from workbench.ui.view import read_fields, read_text, read_whole, write_fields
+from workbench.ui.view import read_fields, read_name, read_whole, write_fields
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ def _op(text: str) -> str:
 
 
 _READ: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "source": ("source", read_text),
-    "digest": ("digest", read_text),
+    "source": ("source", read_name),
+    "digest": ("digest", read_name),
     "op": ("op", _op),
     "device": ("device", lambda text: get_device(text).name),
     "k": ("k", lambda text: read_whole(text, 1, 2**31 - 1)),
     "from": ("first", _release),
     "to": ("last", _release),
     "row": ("row", lambda text: read_whole(text, 0, 2**31 - 1)),
-    "at": ("at", read_text),
+    "at": ("at", read_name),
 }
 
 

@@ -15,6 +15,7 @@ from workbench.runs.advise import Advising, advise
 from workbench.runs.remedy import Advice
 from workbench.ui import state
 from workbench.ui.background import Background, Told
+from workbench.ui.caches import TEXT
 from workbench.ui.library import local
 from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
@@ -26,7 +27,7 @@ MOST_ROWS = 20_000
 _KEPT = 8
 
 
-@st.cache_resource(max_entries=4 * _KEPT, show_spinner=False)
+@st.cache_resource(max_entries=4 * _KEPT, show_spinner=False, hash_funcs=TEXT)
 def _of_row(row: tuple[object, ...], _shown: Shown, _view: View) -> Advice:
     return advise(_shown.seen.row, _view.op, _view.release, _view.device, _view.k)
 
@@ -59,7 +60,7 @@ class Made:
             return self._told[1]
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+@st.cache_resource(max_entries=_KEPT, show_spinner=False, hash_funcs=TEXT)
 def _of_capture(capture: tuple[object, ...], _view: View) -> Made:
     return Made(Advising(_view.op, _view.release, _view.device, _view.k))
 

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.errors import UsageError
 from workbench.ui import state
 from workbench.ui.carried import Params
-from workbench.ui.view import brief, read_fields, read_text, read_whole, write_fields
+from workbench.ui.view import brief, read_fields, read_name, read_whole, write_fields
 
 ROW, CAPTURE = SCOPES = ("row", "capture")
 
@@ -37,7 +37,7 @@ def _scope(text: str) -> str:
 _READ: dict[str, Callable[[str], Any]] = {
     "scope": _scope,
     "part": lambda text: read_whole(text, 0, 1000),
-    "remedy": read_text,
+    "remedy": read_name,
 }
 
 

@@ -16,6 +16,7 @@ from workbench.runs.repeat import MODEL, RECORDED, Repeated, repeat
 from workbench.runs.repeating import Repeating
 from workbench.runs.run import run_case
 from workbench.ui import engines, state
+from workbench.ui.caches import TEXT
 from workbench.ui.library import local
 from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
@@ -76,7 +77,7 @@ class Held:
             return self._told[1]
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+@st.cache_resource(max_entries=_KEPT, show_spinner=False, hash_funcs=TEXT)
 def _held(
     circumstances: tuple[object, ...], number: int, engine: str, path: str | None, variant: str | None, _shown: Shown
 ) -> Held:
@@ -89,7 +90,7 @@ def held(shown: Shown, engine: str, path: str | None, variant: str | None) -> He
     return _held(circumstances(shown.file, state.current()), shown.number, engine, path, variant, shown)
 
 
-@st.cache_resource(max_entries=_RECORDED, show_spinner=False)
+@st.cache_resource(max_entries=_RECORDED, show_spinner=False, hash_funcs=TEXT)
 def _recorded(circumstances: tuple[object, ...], number: int, _shown: Shown) -> Repeated:
     view = state.current()
     try:

@@ -17,6 +17,7 @@ from workbench.capture.values import shown
 from workbench.errors import UsageError
 from workbench.resources import samples_dir
 from workbench.ui.audits import audits
+from workbench.ui.caches import TEXT
 from workbench.ui.closing import at_end, stop_all
 from workbench.ui.library import SAMPLES, is_matrix, labelled
 from workbench.words import listed
@@ -111,7 +112,7 @@ def _end() -> None:
     stop_all(lambda: [one for one in _begun if one.busy], lambda one: one.scan.stop())
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner=False)
+@st.cache_resource(max_entries=_KEPT, show_spinner=False, hash_funcs=TEXT)
 def _running(paths: tuple[str, ...], name: str, asked: tuple[tuple[str, Any], ...]) -> Running:
     return Running(Scan(paths, name, dict(asked), at_once=AT_ONCE))
 

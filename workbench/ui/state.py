@@ -11,6 +11,7 @@ import streamlit as st
 from workbench.ui.carried import Beside, Carried, Params, leave_page
 from workbench.ui.library import Uploads
 from workbench.ui.view import ROW, View, from_params
+from workbench.words import printable
 
 __all__ = ["leave_page"]  # of the pages that carry nothing
 
@@ -22,18 +23,15 @@ else:
     V = TypeVar("V")
 
 _UPLOADS = "workbench-uploads"
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&])")
-
-
-def _read(params: Params) -> tuple[View, list[str]]:
-    return from_params({name: texts[-1] for name, texts in params.items()})
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&=])")
+_INDENT = re.compile(r"\n[^\S\n]*")
 
 
 def _write(view: View) -> dict[str, list[str]]:
     return {name: [text] for name, text in view.to_params().items()}
 
 
-VIEW = Carried("inspect", _read, _write)
+VIEW = Carried("inspect", from_params, _write)
 current, change, settle, bound, note = VIEW.current, VIEW.change, VIEW.settle, VIEW.bound, VIEW.note
 write_url = VIEW.write_url
 
@@ -79,4 +77,5 @@ def uploads() -> Uploads:
 
 def plain(text: str) -> str:
     """Text for Streamlit's Markdown that shows as it is: names in files and links are not ours."""
-    return _SPECIAL.sub(r"\\\1", text)
+    lines = [printable(line) for line in _INDENT.split(text)]  # four spaces would begin a block of code
+    return _SPECIAL.sub(r"\\\1", "\n".join(lines))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ MODEL, RECORDED, CUDA, VENDOR = ENGINES = ("model", "recorded", "cuda", "vendor"
 ROW = ("capture", "digest", "scores", "lengths", "starts", "indices", "row", "k", "op", "release", "device")
 RADII = (8, 24, 64, MAX_RADIUS)
 VARIANTS = tuple(dict.fromkeys(variant.name for path in PATHS for variant in path.variants))
-_LONGEST = 1000
+_LONGEST = 4 * 4096  # characters of a name: of a path as long as Linux has them, each byte spelled out
 _MOST_NAMED = 6  # options told of a link that names none of them
 _FEW = 3  # names said of many
 
@@ -106,14 +106,21 @@ def one_of(options: Iterable[object]) -> Callable[[str], Any]:
 
 
 def read_text(text: str) -> str:
-    """A name as a link carries it.
+    """A name as a link carries it: of any characters, as files can hold it; it is shown spelled out.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is longer than any that the app writes.
     """
-    if len(text) > _LONGEST or not text.isprintable():
-        raise UsageError(f"{brief(text)!r} is no name")
+    if len(text) > _LONGEST:
+        raise UsageError(f"{brief(text)!r} is no name: {len(text)} characters are more than {_LONGEST}")
     return text
+
+
+def read_name(text: str) -> str:
+    """As ``read_text``, and not empty."""
+    if not text:
+        raise UsageError("it is empty; give a name, or leave it out")
+    return read_text(text)
 
 
 def _whole(least: int, most: int) -> Callable[[str], int]:
@@ -121,12 +128,12 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 _READ: dict[str, Callable[[str], Any]] = {
-    "capture": read_text,
-    "digest": read_text,
-    "scores": read_text,
-    "lengths": read_text,
-    "starts": read_text,
-    "indices": read_text,
+    "capture": read_name,
+    "digest": read_name,
+    "scores": read_name,
+    "lengths": read_name,
+    "starts": read_name,
+    "indices": read_name,
     "row": _whole(0, 2**31 - 1),
     "k": _whole(1, 2**31 - 1),
     "op": _known(get_op),
@@ -144,15 +151,16 @@ _READ: dict[str, Callable[[str], Any]] = {
 assert set(_READ) == {field.name for field in fields(View)}
 
 
-def from_params(params: Mapping[str, str]) -> tuple[View, list[str]]:
-    """Read a view from query parameters.
+def from_params(params: Mapping[str, str | Sequence[str]]) -> tuple[View, list[str]]:
+    """Read a view from query parameters, each with its text or with all its texts, of which the last counts.
 
     Returns:
         The view, and a message for each parameter that is not understood, one for all unknown ones; they are left out.
     """
-    if params.get("path") == RECORDED:  # as links of earlier versions say it
-        params = {**{name: text for name, text in params.items() if name != "path"}, "engine": RECORDED}
-    return read_fields(View(), {name: [text] for name, text in params.items()}, _READ)
+    texts = {name: [text] if isinstance(text, str) else list(text) for name, text in params.items()}
+    if texts.get("path", [""])[-1] == RECORDED:  # as links of earlier versions say it
+        texts["engine"] = [texts.pop("path")[-1]]
+    return read_fields(View(), texts, _READ)
 
 
 Readers = Mapping[str, Callable[[str], Any] | tuple[str, Callable[[str], Any]]]
@@ -177,7 +185,7 @@ def read_fields(value: V, params: Params, readers: Readers) -> tuple[V, list[str
             value = replace(value, **{field: read(texts[-1])})
         except UsageError as error:
             problems.append(f"The link's {name} is left out: {brief(str(error), 300)}.")
-    return value, problems + unknown_params(params, readers)
+    return value, problems + doubled_params(params, readers) + unknown_params(params, readers)
 
 
 def write_fields(value: object, readers: Readers, text: Callable[[Any], str] = str) -> dict[str, list[str]]:
@@ -194,6 +202,15 @@ def _reader(name: str, readers: Readers) -> tuple[str, Callable[[str], Any]]:
     """The field of a parameter, and what makes its text a value."""
     reader = readers[name]
     return reader if isinstance(reader, tuple) else (name, reader)
+
+
+def doubled_params(params: Params, known: Collection[str]) -> list[str]:
+    """What is said of each known parameter that stands in a link with several texts, of which the last counts."""
+    return [
+        f"The link says {name} {len(texts)} times, and not alike; the last counts: {brief(texts[-1])!r}."
+        for name, texts in params.items()
+        if name in known and len(set(texts)) > 1
+    ]
 
 
 def unknown_params(params: Iterable[str], known: Collection[str]) -> list[str]:

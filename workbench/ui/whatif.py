@@ -15,6 +15,7 @@ from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.whatif import WhatIf
 from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentence
 from workbench.ui import downloads, state
+from workbench.ui.caches import TEXT
 from workbench.ui.common import callout, colour_of, error_box, pick_path, picture
 from workbench.ui.loading import circumstances, variant_of
 from workbench.ui.rowpage import Shown, row_fragment, show_row_page
@@ -45,7 +46,7 @@ def whatif_page() -> None:
     show_row_page(ASKED, _show)
 
 
-@st.cache_resource(max_entries=_SETTINGS, show_spinner=False)
+@st.cache_resource(max_entries=_SETTINGS, show_spinner=False, hash_funcs=TEXT)
 def _setting(identity: tuple[object, ...], number: int, path: str, variant: str, _shown: Shown) -> Setting:
     case, spec = _shown.seen.case, get_path(path)
     return Setting(case.row, case.k, spec, spec.variant(variant), case.profile)

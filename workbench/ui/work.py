@@ -16,6 +16,7 @@ from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
 from workbench.runs.shrink import Shrinking, Shrunk
 from workbench.ui.background import Background, Told
+from workbench.ui.caches import TEXT
 from workbench.ui.closing import temporary_folder
 from workbench.ui.loading import Opened, circumstances
 from workbench.ui.view import View
@@ -118,7 +119,7 @@ class Work:
         return self._row
 
 
-@st.cache_resource(max_entries=_WORKS, show_spinner=False)
+@st.cache_resource(max_entries=_WORKS, show_spinner=False, hash_funcs=TEXT)
 def _work(circumstances: tuple[object, ...], number: int, path: str, variant: str, seed: int) -> Work:
     return Work()
 
@@ -128,7 +129,7 @@ def work(file: Opened, view: View, number: int, path: str, variant: str) -> Work
     return _work(circumstances(file, view), number, path, variant, SEED)
 
 
-@st.cache_resource(max_entries=_EXPORTS, show_spinner=False)
+@st.cache_resource(max_entries=_EXPORTS, show_spinner=False, hash_funcs=TEXT)
 def _packed(row: tuple[object, ...], path: str, variant: str, style: str, op: str | None, _case: Case) -> Packed | str:
     try:
         return export_packed(_case, style=style, path=path, variant=variant, op=op)
