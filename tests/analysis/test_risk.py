@@ -12,7 +12,7 @@ import torch
 from workbench.analysis import profile
 from workbench.analysis.profile import Cut, RowProfile
 from workbench.analysis.risk import Risk, census, risk
-from workbench.analysis.survival import Part, outlook
+from workbench.analysis.survival import Outlook, Part, outlook
 from workbench.paths.catalog import find_paths, get_path
 
 
@@ -157,3 +157,46 @@ def test_a_chance_is_never_above_one_by_rounding() -> None:
     """An order that loses is all but impossible: the chances of the others, summed, were an ULP above 1."""
     found = outlook([Part(3000, 2694, 0, 895)], 2694, 590)
     assert (found.least, found.most, found.p_clean) == (0, 1, 1.0)
+
+
+def drawn(random: np.random.Generator, most: int) -> Part:
+    members = int(random.integers(1, most + 1))
+    better = int(random.integers(0, members + 1))
+    equal = int(random.integers(0, members - better + 1))
+    return Part(members, int(random.integers(0, members + 1)), better, equal)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_chances_and_means_are_within_their_bounds(seed: int) -> None:
+    """Whatever the parts: sums of rounded chances are no chances above 1, no means beyond the least and the most."""
+    random = np.random.default_rng(seed)
+    for most in (3, 8, 40, 300, 3000) * 12:
+        parts = [drawn(random, most) for _ in range(random.integers(1, 5))]
+        stored = sum(part.stored for part in parts)
+        if not stored:
+            continue
+        room, need = random.integers(1, stored + 1), random.integers(0, sum(part.equal for part in parts) + 1)
+        found = outlook(parts, int(room), int(need))
+        assert 0 <= found.p_clean <= 1, (parts, room, need)
+        assert found.least <= found.expected <= found.most, (parts, room, need)
+        assert 1 - found.p_clean <= found.expected + 1e-9, (parts, room, need)  # who loses, loses one at least
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_padding_takes_chances_within_their_bounds(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    path = get_path("vllm.per_row")
+    for length in (600, 2100, 5000):
+        scores = torch.randn(length, generator=random)
+        scores[torch.rand(length, generator=random) < 0.9] = -3.4028234663852886e38
+        scores[torch.rand(length, generator=random) < 0.3] = -torch.inf
+        found = risk(RowProfile(scores, "float32", 512), path)
+        assert found.p_clean is None or 0 <= found.p_clean <= 1
+        assert found.expected_missing is None or found.least_missing <= found.expected_missing <= found.most_missing
+
+
+def test_what_rounding_did_not_do_is_no_chance() -> None:
+    with pytest.raises(AssertionError):
+        Outlook(0, 1, 1.1, 0.5)
+    with pytest.raises(AssertionError):
+        Outlook(2, 3, 0.0, 1.0)

@@ -52,7 +52,7 @@ def padded(profile: RowProfile, path: Path, way: Way) -> Outlook:
     shared = int((handed.scores == LOWEST).sum())  # scores of -FLT_MAX and what padding put in their place: junk
     junk = _junk(path, profile.scores, profile.k)
     if last.sorts:
-        real = 1.0 - junk.expected / shared if shared else 1.0
+        real = max(0.0, 1.0 - junk.expected / shared) if shared else 1.0
         return _of_sort(path, last, handed.scores, profile.k, MERGE_THREADS, real)
     # First come, all of them equal: junk and scores of -FLT_MAX alike. What is -inf then is real.
     taken = min(need, shared)

@@ -19,6 +19,7 @@ import numpy as np
 from workbench.numeric.hypergeometric import all_survive, survivors
 
 NEGLIGIBLE = 1e-15
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,27 @@ class Part:
 
 @dataclass(frozen=True)
 class Outlook:
-    """Over every arrival order: least and most missing; over random ones: chance of none, and the mean."""
+    """Over every arrival order: least and most missing; over random ones: chance of none, and the mean.
+
+    Both of the latter are sums and products of rounded chances, which pass 1, or the least and the most, by some units
+    in the last place: they are brought back to what they can be, here for all.
+    """
 
     least: int
     most: int
     p_clean: float
     expected: float
+
+    def __post_init__(self) -> None:
+        vars(self)["p_clean"] = _within(self.p_clean, 0.0, 1.0)
+        vars(self)["expected"] = _within(self.expected, float(self.least), float(self.most))
+
+
+def _within(value: float, least: float, most: float) -> float:
+    """A value without what rounding took it past its bounds; more than that is a defect, and no rounding."""
+    held = min(max(value, least), most)
+    assert abs(value - held) <= _ROUNDING * max(1.0, held), (value, least, most)
+    return held
 
 
 NOTHING_LOST = Outlook(0, 0, 1.0, 0.0)
@@ -117,4 +133,4 @@ def _p_clean(parts: list[Part], room: int, equal_need: int) -> float:
         return 0.0
     rest = [Part(part.members - part.better, part.stored - part.better, 0, part.equal) for part in parts]
     counts, mass = _equal_kept(rest, min(room, stored) - better)
-    return chance * min(float(mass[counts >= equal_need].sum()), 1.0)  # a sum of rounded chances may pass 1
+    return chance * float(mass[counts >= equal_need].sum())
