@@ -148,6 +148,11 @@ class Carried(Generic[V]):
         if message not in st.session_state[self._notices]:
             st.session_state[self._notices].append(message)
 
+    def own_notices(self) -> list[str]:
+        """What is to be said of this value's own parameters."""
+        self.current()
+        return list(st.session_state[self._notices])
+
     def notices(self) -> list[str]:
         """What is to be said of the link."""
         self.current()

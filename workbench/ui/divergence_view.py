@@ -62,7 +62,7 @@ _READ: dict[str, tuple[str, Callable[[list[str]], Any]]] = {
     "rank": ("rank", _one(_rank)),
     "request": ("request", _one(read_text)),
     "point": ("point", _one(lambda text: read_whole(text, 0, 2**31 - 1))),
-    "digest": ("digest", _one(read_text)),
+    "digest": ("digest", _one(read_name)),
 }
 
 

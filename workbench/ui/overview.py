@@ -76,7 +76,7 @@ def _pick(offered: dict[str, Entry], places: dict[str, Place]) -> tuple[str, str
         asked = getattr(view, kind)
         if asked is not None and asked not in known:
             OVERVIEW.note(f"The link's {words} {brief(asked)} is not below the folders given at start.")
-            view = OVERVIEW.settle(**_FORGET)
+            view = OVERVIEW.settle(**{kind: None, "file": None, "row": None})
     options = [*((AUDIT, key) for key in offered), *((SCAN, key) for key in places)]
     if not options:
         return None

@@ -79,7 +79,10 @@ def _of_link(default: Entry | None, entries: dict[str, Entry]) -> Entry | None:
     message = f"The link's capture {brief(view.capture)} {why}."
     if default is not None:
         message += f" {default.key} is shown instead."
+        said = state.VIEW.own_notices()
         state.open_capture(default.key)
+        for text in said:  # of other parameters: turning to a file forgets them
+            state.note(text)
     state.note(message)
     return default
 
