@@ -376,3 +376,32 @@ start.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "workbench: interrupted\n")
+
+
+def test_an_interrupt_that_is_swallowed_within_an_import_comes_again(tmp_path: Path) -> None:
+    """torch swallows it while it imports NumPy, and the program went on as if nothing had been pressed."""
+    (tmp_path / "swallows.py").write_text("""
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("swallowed")
+""")
+    code = """
+import sys, time
+from workbench.cli import exits, main, start
+
+def work() -> None:
+    import swallows
+
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        time.sleep(0.01)
+    print("nothing came")
+
+main.main = lambda: sys.exit(exits.guarded(work))
+start.main()
+"""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "swallowed\n", "workbench: interrupted\n")

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import typer
 
-from workbench.cli.start import interrupts
+from workbench.cli.start import heeded, interrupts
 from workbench.errors import WorkbenchError
 
 CLEAN = 0
@@ -88,6 +88,8 @@ def guarded(work: Callable[[], int | None]) -> int:
         return _defect(error)
     else:
         return code
+    finally:
+        heeded()
     return BAD
 
 

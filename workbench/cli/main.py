@@ -19,7 +19,7 @@ from workbench.cli.bench import build as build_bench
 from workbench.cli.bisect_release import bisect_release
 from workbench.cli.diverge import diverge
 from workbench.cli.doctor import doctor
-from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, guarded
+from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, complain, guarded
 from workbench.cli.export import export
 from workbench.cli.importing import import_
 from workbench.cli.info import info
@@ -32,6 +32,7 @@ from workbench.cli.repeat import repeat
 from workbench.cli.route import route
 from workbench.cli.run import run
 from workbench.cli.shrink import shrink
+from workbench.cli.start import heeded
 from workbench.cli.vendor import build as build_vendor
 from workbench.cli.what_if import what_if
 
@@ -135,7 +136,9 @@ def main() -> None:
     try:
         _open_streams()
         app(prog_name="workbench")
-    except KeyboardInterrupt:  # while an error was being said
+    except KeyboardInterrupt:  # before a command began, or while an error was being said
+        heeded()
+        complain("interrupted")
         sys.exit(INTERRUPTED)
 
 

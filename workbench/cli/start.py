@@ -7,6 +7,7 @@ import signal
 import sys
 from types import FrameType
 
+_LOOK_S = 0.02
 interrupts: list[int] = []  # signals that came; what goes wrong after one is no defect
 
 
@@ -16,15 +17,50 @@ def main() -> None:
         signal.signal(signal.SIGINT, _interrupt)
     try:
         from workbench.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:
+        heeded()
         if sys.stderr is not None:  # print would take stdout instead
             with contextlib.suppress(OSError):
                 print("workbench: interrupted", file=sys.stderr, flush=True)
         sys.exit(128 + signal.SIGINT)
-    run()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """As Python does it, but kept in mind: libraries swallow it while they are imported, and break later for it."""
+    """As Python does it, but kept in mind: libraries swallow it while they are imported, as torch does while it imports
+    NumPy, and go on without what they did not get. It comes again then, once the import is done."""
     interrupts.append(number)
+    if _imports(frame):
+        signal.signal(signal.SIGALRM, _interrupt_again)
+        signal.setitimer(signal.ITIMER_REAL, _LOOK_S)
     signal.default_int_handler(number, frame)
+
+
+def _interrupt_again(number: int, frame: FrameType | None) -> None:
+    if _imports(frame) or _is_handled(sys.exception()):
+        signal.setitimer(signal.ITIMER_REAL, _LOOK_S)
+    else:
+        signal.default_int_handler(signal.SIGINT, frame)
+
+
+def heeded() -> None:
+    """What was interrupted ends: nothing comes again."""
+    if interrupts:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether an import is under way where a signal came."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_handled(error: BaseException | None) -> bool:
+    """Whether what is being handled is an interrupt, or came of one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
