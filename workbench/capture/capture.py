@@ -191,14 +191,13 @@ class Capture(Rendered):
         call = self._store.call(number)
         return replace(call, **self._given) if self._given else call
 
-    @checked
     def call_values(self, name: str) -> list[int | None]:
         """The distinct values of one integer of all calls, ascending, ``None`` last if unknown for some.
 
         Raises:
             UsageError: calls have no integer of that name.
         """
-        if name not in CALL_FIELDS:
+        if not isinstance(name, str) or name not in CALL_FIELDS:
             raise UsageError(f"calls have no integer {described(name)}; they have {', '.join(CALL_FIELDS)}")
         if name in self._given:
             return [self._given[name]]
