@@ -156,10 +156,8 @@ def test_large_runs_are_drawn_whole_in_less_than_a_megabyte(steps: int, layers: 
     assert len(figure.to_json()) < 1_000_000
     assert figure.layout.height < 760
     assert len(figure.layout.xaxis.ticktext) <= 24
-    shown = {laid.places[len(found.points) - 1]}
-    assert {
-        (x, -y) for x, y in zip(traces(figure)["shown below"].x, traces(figure)["shown below"].y, strict=True)
-    } == shown
+    shown = traces(figure)["shown below"]
+    assert list(zip(shown.x, shown.y, strict=True)) == [laid.drawn_at(*laid.places[len(found.points) - 1])]
 
 
 def test_grouped_steps_are_named_by_their_ends() -> None:
@@ -203,6 +201,27 @@ def test_tokens_stand_beneath_the_layers_of_their_step() -> None:
     assert lowest < -(LAYERS - 1)
     assert laid.point_at(1, lowest) is None
     assert figure.layout.yaxis.ticktext[-1] == "token"
+
+
+def test_a_few_steps_of_many_layers_are_lines_that_end_in_their_tokens() -> None:
+    states: list[Any] = ["same", "values vary", *["input differs"] * 28]
+    tokens = [TokenStep(None, 0, 0, "same", 7, 7), TokenStep(None, 1, 0, "token differs", 257, 18)]
+    found = made([point(0, layer, states[layer]) for layer in range(30)], tokens)
+    laid = timeline(found)
+    assert laid.turned
+    assert not timeline(made(list(found.points[:2]), tokens)).turned
+    drawn = traces(timeline_figure(laid, chosen=1))
+    assert (drawn["values vary"].x.tolist(), drawn["values vary"].y.tolist()) == ([1], [0])
+    assert [laid.point_at(*laid.drawn_at(0, layer)) for layer in range(30)] == list(range(30))
+    (place,) = zip(drawn["token: differs"].x, drawn["token: differs"].y, strict=True)
+    assert place[0] > 30
+    assert place[1] == -1
+    assert laid.point_at(*map(float, place)) is None
+    figure = timeline_figure(laid)
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("layer", "step")
+    assert figure.layout.xaxis.ticktext[-1] == "token"
+    assert [note.text for note in figure.layout.annotations] == ["7", "257 | 18"]
+    assert figure.layout.height < 200  # so that the tokens' table is on the first screen
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from workbench.figures import palette
@@ -15,8 +16,9 @@ from workbench.runs.matrix import Cell
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_ROW, _SIZE = 23, 12  # pixels of a line and of a mark
-_WIDTH = 500  # pixels of all columns where a page is narrow
+_ROW, _SIZE = 21, 12  # pixels of a line and of a mark
+_PAGE = 780  # pixels of the picture where a page is narrow
+_WIDTH = 560  # pixels of all columns where a page is narrow
 _NUMBERED = 54  # pixels of a column from which numbers stand beside its marks
 EXPECTED = "≈"  # before a number that the analysis expects, and no call showed
 _TITLES = {"variants": "variant", "engines": "engine", "releases": "release"}
@@ -60,9 +62,9 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
         names = [name.partition("==")[2] if len(packages) == 1 else name for name in names]
     longest = max(map(len, names))
     turned = columns * (7 * longest + 8) > _WIDTH
-    bottom = 46 + (int(5.4 * longest) if turned else 16)
-    left = 46 + 7 * max(map(len, found.lines))
-    figure = new_figure(38 + _ROW * lanes + bottom, top=38, bottom=bottom, left=left)
+    left, right = 30 + 7 * max(map(len, found.lines)), 8 + int(3.2 * longest) if turned else 8
+    top = _legend(found, _PAGE - left - right) + (int(5.6 * longest) + 10 if turned else 24)
+    figure = new_figure(top + _ROW * lanes + 8, top=top, bottom=8, left=left, right=right)
     cells = [
         (x, y, found.cells[line, column])
         for y, line in enumerate(found.lines)
@@ -86,9 +88,17 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
         list(map(plain, names)),
         [f"<b>▸ {plain(line)}</b>" if line == found.reached else plain(line) for line in found.lines],
         turned=turned,
+        top=True,
     )
     clickable(figure)
+    figure.update_layout(legend={"xref": "container", "x": 0, "yref": "container", "y": 1, "yanchor": "top"})
     return figure
+
+
+def _legend(found: Compared, wide: int) -> int:
+    """Pixels of the legend, above the names of the columns. ``wide``: what its lines may take."""
+    names = {str(cell.state) for cell in found.cells.values()} | {"shown below"}
+    return 12 + 19 * math.ceil(sum(36 + 7 * len(name) for name in names) / max(1, wide))
 
 
 def _numbers(figure: go.Figure, numbers: list[tuple[int, float, str]]) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 CALM = ("same", "clean")  # kinds whose marks are smaller
+_FEWEST = 4  # columns that there is room for
 
 
 def grounds(
@@ -23,8 +24,10 @@ def grounds(
     columns: int,
     lanes: int,
     top: float = 0,
+    left: float = 0,
 ) -> None:
-    """A tint behind each mark, so that states are seen from afar. Cells: (column, lane, mark)."""
+    """A tint behind each mark, so that states are seen from afar. Cells: (column, lane, mark); ``top``, ``left``: where
+    the first lane and the first column are."""
     import plotly.graph_objects as go
 
     names = list(marks)
@@ -36,7 +39,7 @@ def grounds(
     figure.add_trace(
         go.Heatmap(
             z=grid,
-            x=np.arange(columns, dtype=np.int32),
+            x=np.arange(columns, dtype=np.int32) if left == 0 else left + np.arange(columns, dtype=np.float32),
             y=top - np.arange(lanes, dtype=np.float32),
             zmin=-0.5,
             zmax=len(names) + 0.5,
@@ -51,7 +54,7 @@ def grounds(
 
 def marks_of(
     figure: go.Figure,
-    told: list[tuple[int, float, str]],
+    told: Sequence[tuple[float, float, str]],
     name: str,
     marks: Mapping[str, palette.Mark],
     size: float,
@@ -65,7 +68,7 @@ def marks_of(
     open_ = symbol.endswith("-open")
     figure.add_trace(
         go.Scatter(
-            x=np.array([x for x, _, _ in told], dtype=np.int32),
+            x=_small([x for x, _, _ in told]),
             y=np.array([y for _, y, _ in told], dtype=np.float32),
             mode="markers",
             name=title or name,
@@ -82,6 +85,11 @@ def marks_of(
             unselected={"marker": {"opacity": 1}},
         )
     )
+
+
+def _small(places: list[float]) -> np.ndarray:
+    whole = all(float(place).is_integer() for place in places)
+    return np.array(places, dtype=np.int32 if whole else np.float32)
 
 
 def outline(figure: go.Figure, x: float, y: float, size: float) -> None:
@@ -101,19 +109,38 @@ def outline(figure: go.Figure, x: float, y: float, size: float) -> None:
     )
 
 
-def label_axes(figure: go.Figure, title: str, names: Sequence[str], labels: Sequence[str], *, turned: bool) -> None:
-    """Columns named below, ``turned`` where they are long, and lanes named at the left, the first one at the top."""
+def label_axes(
+    figure: go.Figure, title: str, names: Sequence[str], labels: Sequence[str], *, turned: bool, top: bool = False
+) -> None:
+    """Columns named below, or at the top, ``turned`` where they are long, and lanes named at the left, the first one at
+    the top. A picture of few columns leaves room at the right, so that no cell is as wide as the page."""
     columns, lanes = len(names), len(labels)
+    more = {"side": "top", "ticks": "", "showline": False} if top else {}
     figure.update_xaxes(
         **axis(
-            title,
-            range=[-0.6, columns - 0.4],
+            "" if top else title,
+            range=[-0.6, max(columns, _FEWEST) - 0.4],
+            **more,
             tickvals=list(range(columns)),
             ticktext=list(names),
             tickangle=-60 if turned else 0,
             showgrid=False,
         )
     )
+    if top:  # the title has its place in the corner, where it takes no line of its own
+        figure.add_annotation(
+            xref="paper",
+            x=0,
+            xanchor="right",
+            xshift=-8,
+            yref="paper",
+            y=1,
+            yanchor="bottom",
+            text=f"{title} →",
+            showarrow=False,
+            font={"size": 12, "color": palette.MUTED},
+            name="columns",
+        )
     figure.update_yaxes(
         **axis(
             "",

@@ -18,6 +18,7 @@ from workbench.runs.divergence import Comparison, Point
 GRAVITY: tuple[State, ...] = tuple(palette.STATES)  # type: ignore[arg-type]
 assert set(GRAVITY) == set(STATES)
 COLUMNS, LANES, CELLS = 240, 128, 7500  # of a picture at most; beyond that neighbours share a cell
+FEW = 12  # steps that are drawn downwards at most, where there are more layers
 UNKNOWN = "unknown"
 
 
@@ -48,11 +49,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class TokenCell:
-    """The tokens of a column: a mark of ``palette.TOKENS``, and what happened in words."""
+    """The tokens of a column: a mark of ``palette.TOKENS``, what happened in words, and in a few letters; those are
+    empty where there are several."""
 
     column: int
     mark: str
     text: str
+    short: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +81,29 @@ class Timeline:
     notes: tuple[str, ...]
     places: Mapping[int, tuple[int, int]]
 
+    @property
+    def turned(self) -> bool:
+        """Whether steps are drawn downwards and layers to the right: a few steps of many layers then have the width of
+        the page, and each step reads as it ran, up to its token."""
+        return _turned(len(self.columns), len(self.lanes), self.steps and self.layers)
+
+    def drawn_at(self, column: float, lane: float) -> tuple[float, float]:
+        """x and y of a place in the picture."""
+        return (lane, -column) if self.turned else (column, -lane)
+
     def point_at(self, x: float, y: float) -> int | None:
         """The number of the point that a place of the picture stands for; ``None`` where there is none."""
-        place = (round(x), round(-y))
+        place = (round(-y), round(x)) if self.turned else (round(x), round(-y))
         return next((cell.point for cell in self.cells if (cell.column, cell.lane) == place), None)
 
     def sharing(self, number: int) -> list[int]:
         """The numbers of all points in the cell of one, in execution order."""
         place = self.places.get(number)
         return [other for other, where in self.places.items() if where == place] if place is not None else []
+
+
+def _turned(columns: int, lanes: int, named: bool) -> bool:
+    return named and columns <= FEW < lanes
 
 
 def timeline(comparison: Comparison, *, rank: int | All | None = ALL, request: str | All | None = ALL) -> Timeline:
@@ -123,7 +140,9 @@ def timeline(comparison: Comparison, *, rank: int | All | None = ALL, request: s
         first=next((number for number, point in chosen if point.parts), None),
         steps=steps,
         layers=layers,
-        notes=tuple(_notes(per_column, per_lane, steps, len(tokens))),
+        notes=tuple(
+            _notes(per_column, per_lane, steps, len(tokens), _turned(len(across), lanes, steps and layers)),
+        ),
         places=places,
     )
 
@@ -166,7 +185,7 @@ def _token_cells(tokens: Iterable[TokenStep], column_of: Mapping[Hashable, int])
         marks = Counter(token_mark(token) for token in several)
         gravest = next(mark for mark in palette.TOKENS if marks[mark])
         if len(several) == 1:
-            yield TokenCell(column, gravest, token_text(several[0]))
+            yield TokenCell(column, gravest, token_text(several[0]), _token_short(several[0]))
         else:
             told = [f"{count(marks[mark])} {mark}" for mark in palette.TOKENS if marks[mark]]
             yield TokenCell(column, gravest, f"{plural(len(several), 'token')}: {', '.join(told)}")
@@ -193,13 +212,21 @@ def token_text(token: TokenStep) -> str:
     return text if least is None else f"{text}; margin {value(least.margin, 3)}"
 
 
-def _notes(per_column: int, per_lane: int, steps: bool, tokens: int) -> Iterable[str]:
+def _token_short(token: TokenStep) -> str:
+    """The tokens of both runs as numbers, once where they are the same."""
+    if token.token_a is None or token.token_b is None or token.token_a == token.token_b:
+        known = token.token_a if token.token_a is not None else token.token_b
+        return "" if known is None else f"{known}"
+    return f"{token.token_a} | {token.token_b}"
+
+
+def _notes(per_column: int, per_lane: int, steps: bool, tokens: int, turned: bool) -> Iterable[str]:
     gravest = "a mark shows the gravest state in it"
     what = "steps" if steps else "calls"
     if per_column > 1:
         yield f"each column holds {per_column} {what}; {gravest}"
     if per_lane > 1:
-        yield f"each line holds {per_lane} layers; {gravest}"
+        yield f"each {'column' if turned else 'line'} holds {per_lane} layers; {gravest}"
     if not steps:
         yield "the captures do not say steps: columns are calls in the order of the run"
         if tokens:

@@ -10,67 +10,89 @@ from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.grid import clickable, grounds, marks_of
 from workbench.figures.laid import ALL, GRAVITY, Cell, Timeline, timeline, token_mark, token_text
-from workbench.figures.words import count
+from workbench.figures.words import count, plain
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = ["ALL", "Timeline", "timeline", "timeline_figure", "token_mark", "token_text"]
 
-_WIDTH, _TALL = 1000, 440  # pixels that the cells are laid out for
+_WIDTH, _TALL = 1000, 340  # pixels that the cells are laid out for: what lies beneath them is still on the screen
+_LEAST = 3.6  # pixels of a line
 _LEGEND = 150  # pixels that an entry of the legend takes at most
 _TOLD = 4  # states of a cell that are named
 _LABELS = 24  # at an axis at most
 
 
 def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
-    """Steps to the right, layers downwards as they are executed, tokens beneath; each state by colour and symbol.
+    """Steps to the right, layers downwards as they are executed, tokens beneath; a few steps of many layers downwards
+    (``laid.turned``), tokens at the end of each. Each state by colour and symbol.
 
     Args:
         laid: what is drawn. chosen: the number of a point to outline.
 
     Returns:
-        A figure whose marks stand at (column, -lane); ``laid.point_at`` turns a clicked place into a point.
+        A figure whose marks stand where ``laid.drawn_at`` says; ``laid.point_at`` turns a clicked place into a point.
     """
     import plotly.graph_objects as go
 
-    columns, lanes = max(1, len(laid.columns)), max(1, len(laid.lanes))
-    high = min(26.0, max(4.4, _TALL / lanes))
+    right, down = (laid.lanes, laid.columns) if laid.turned else (laid.columns, laid.lanes)
+    columns, lanes = max(1, len(right)), max(1, len(down))
+    high = min(26.0, max(_LEAST, _TALL / lanes))
     size = max(4.0, min(14.0, high - 2, _WIDTH / columns - 1))
-    gap = max(1.5, 14 / high)
-    below = -(lanes - 1) - gap
+    apart = max(1.5, 20 * columns / _WIDTH) if laid.turned else max(1.5, 14 / high)
+    beyond = (columns if laid.turned else lanes) - 1 + apart  # where tokens stand, as a lane
     states = [state for state in GRAVITY if any(cell.state == state for cell in laid.cells)]
     marks = [mark for mark in palette.TOKENS if any(cell.mark == mark for cell in laid.tokens)]
     entries = len(states) + len(marks) + (laid.first is not None) + 1
     legend = 24 * math.ceil(entries / (_WIDTH // _LEGEND)) + 12
-    bottom = below if laid.tokens else -(lanes - 1)
+    bottom = -beyond if laid.tokens and not laid.turned else -(lanes - 1)
     low, top = bottom - 12 / high, 12 / high
-    figure = new_figure(int(legend + high * (top - low)) + 62, top=legend, bottom=62, left=76)
-    grounds(figure, [(cell.column, cell.lane, cell.state) for cell in laid.cells], palette.STATES, columns, lanes)
+    shorts = _shorts(laid, _WIDTH / columns)
+    room = 12 + 8 * max(map(len, shorts.values()), default=0) if laid.turned else 0
+    figure = new_figure(int(legend + high * (top - low)) + 62, top=legend, bottom=62, left=76, right=24 + room)
+    cells = [((cell.lane, cell.column) if laid.turned else (cell.column, cell.lane), cell) for cell in laid.cells]
+    grounds(figure, [(*place, cell.state) for place, cell in cells], palette.STATES, columns, lanes)
     for state in states:
-        cells = [cell for cell in laid.cells if cell.state == state]
-        marks_of(figure, [(cell.column, -cell.lane, _told(laid, cell)) for cell in cells], state, palette.STATES, size)
-    if laid.tokens:
-        grounds(figure, [(cell.column, 0, cell.mark) for cell in laid.tokens], palette.TOKENS, columns, 1, below)
+        told = [(x, -y, _told(laid, cell)) for (x, y), cell in cells if cell.state == state]
+        marks_of(figure, told, state, palette.STATES, size)
+    if laid.tokens and laid.turned:
+        ends = [(0, cell.column, cell.mark) for cell in laid.tokens]
+        grounds(figure, ends, palette.TOKENS, 1, lanes, left=beyond)
+    elif laid.tokens:
+        grounds(figure, [(cell.column, 0, cell.mark) for cell in laid.tokens], palette.TOKENS, columns, 1, -beyond)
     for mark in marks:
-        told = [
-            (cell.column, below, f"{_column(laid, cell.column)}<br>{cell.text}")
+        spoken = [
+            (*laid.drawn_at(cell.column, beyond), f"{_column(laid, cell.column)}<br>{cell.text}")
             for cell in laid.tokens
             if cell.mark == mark
         ]
-        marks_of(figure, told, mark, palette.TOKENS, size, f"token: {mark.removeprefix('token ')}")
+        marks_of(figure, spoken, mark, palette.TOKENS, size, f"token: {mark.removeprefix('token ')}")
+    for column, short in shorts.items():
+        x, y = laid.drawn_at(column, beyond)
+        figure.add_annotation(
+            x=x,
+            y=y,
+            xanchor="left",
+            xshift=size / 2 + 8,
+            text=plain(short),
+            showarrow=False,
+            font={"size": 12, "color": palette.TEXT},
+            name="token",
+        )
     for name, number, symbol, colour in (
         ("first point at which they part", laid.first, "circle-open", palette.TEXT),
         ("shown below", chosen, "square-open", palette.CHOSEN),
     ):
         place = None if number is None else laid.places.get(number)
         if place is not None:
+            x, y = laid.drawn_at(*place)
             outline = {"symbol": symbol, "size": size + 7, "color": colour, "line": {"width": 2.5}}
             calm = {"marker": {"opacity": 1}}
             figure.add_trace(
                 go.Scatter(
-                    x=[place[0]],
-                    y=[-place[1]],
+                    x=[x],
+                    y=[y],
                     mode="markers",
                     name=name,
                     marker=outline,
@@ -78,31 +100,41 @@ def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
                     unselected=calm,
                 )
             )
+    steps, layers = "step" if laid.steps else "call, in the order of the run", "layer" if laid.layers else ""
     pad = max(0.5, 14 * columns / _WIDTH)
+    last = beyond if laid.tokens and laid.turned else columns - 1
+    end = ["token"] if laid.tokens else []
+    ticks = _ticks(right, max(map(len, right), default=1))
     figure.update_xaxes(
         **axis(
-            "step" if laid.steps else "call, in the order of the run",
-            range=[-pad, columns - 1 + pad],
-            tickvals=(ticks := _ticks(laid.columns, max(map(len, laid.columns), default=1))),
-            ticktext=[laid.columns[at] for at in ticks],
+            layers if laid.turned else steps,
+            range=[-pad, last + pad],
+            tickvals=[*ticks, *([beyond] * len(end) * laid.turned)],
+            ticktext=[*(right[at] for at in ticks), *(end * laid.turned)],
             showgrid=False,
             ticks="outside",
             ticklen=4,
         )
     )
-    rows = _ticks(laid.lanes, 1, int(_TALL / 13) if high < 13 else 1000)
-    names = [laid.lanes[at] for at in rows]
+    rows = _ticks(down, 1, int(_TALL / 13) if high < 13 else 1000)
     figure.update_yaxes(
         **axis(
-            "layer" if laid.layers else "",
+            steps if laid.turned else layers,
             range=[low, top],
-            tickvals=[*(-at for at in rows), *([below] if laid.tokens else [])],
-            ticktext=[*names, *(["token"] if laid.tokens else [])],
+            tickvals=[*(-at for at in rows), *([-beyond] * len(end) * (not laid.turned))],
+            ticktext=[*(down[at] for at in rows), *(end * (not laid.turned))],
             showgrid=False,
         )
     )
     clickable(figure)
     return figure
+
+
+def _shorts(laid: Timeline, wide: float) -> dict[int, str]:
+    """The tokens in numbers, by their column, where there is room for all of them. ``wide``: pixels of a column."""
+    found = {cell.column: cell.short for cell in laid.tokens if cell.short}
+    longest = max(map(len, found.values()), default=0)
+    return found if laid.turned or 7 * longest + 16 < wide / 2 else {}
 
 
 def _column(laid: Timeline, column: int) -> str:

@@ -22,6 +22,7 @@ from workbench.ui.view import brief
 
 _ALL = "all"
 _ASKED = "compare-asked"  # the picture whose models are called
+_SYSTEM = 130  # pixels of the choice of paths
 _SLICE = 1.0  # seconds of calls between two looks at the page
 
 
@@ -39,7 +40,9 @@ def compare_page() -> None:
 def _show(shown: Shown) -> None:
     """The page below the row's circumstances; a change in it runs nothing else."""
     said = st.container()
-    axis, system, losing = _controls()
+    bar = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+    with bar:
+        axis, system, losing = _controls()
     key = f"{axis}:{system}:{losing}:{shown.key}"
     whole, absent = compared(shown, axis)
     of_system = whole.only(system)
@@ -49,7 +52,7 @@ def _show(shown: Shown) -> None:
     if not found.lines:
         st.info(_nothing(of_system))
     else:
-        todo = _call(shown, found, key)
+        todo = _call(shown, found, key, bar)
         chosen = _chosen(shown, whole, found)
         _chart(shown, found, chosen, absent, key)
         show_cell(shown, found, chosen, key)
@@ -81,9 +84,8 @@ def _nothing(found: Compared) -> str:
 def _controls() -> tuple[str, str | None, bool]:
     """Columns, the system whose paths are shown, and whether only those that lose are."""
     view = COMPARE.current()
-    left, middle, right = st.columns([3.6, 2.4, 2.6], vertical_alignment="bottom")
     st.session_state["compare-axis"] = view.axis or AXES[0]
-    left.segmented_control(
+    st.segmented_control(
         "Columns",
         AXES,
         key="compare-axis",
@@ -91,16 +93,18 @@ def _controls() -> tuple[str, str | None, bool]:
         on_change=lambda: COMPARE.change(axis=st.session_state["compare-axis"], at=None),
         required=True,
         wrap=False,
+        width="content",
     )
     st.session_state["compare-system"] = view.system or _ALL
-    middle.selectbox(
+    st.selectbox(
         "Paths of",
         [_ALL, *SYSTEMS],
         key="compare-system",
         on_change=COMPARE.bound("system", "compare-system", lambda chosen: None if chosen == _ALL else chosen),
+        width=_SYSTEM,
     )
     st.session_state["compare-losing"] = bool(view.losing)
-    right.toggle(
+    st.toggle(
         "Only those that lose",
         key="compare-losing",
         on_change=COMPARE.bound("losing", "compare-losing", lambda chosen: chosen or None),
@@ -109,8 +113,8 @@ def _controls() -> tuple[str, str | None, bool]:
     return view.axis or AXES[0], view.system, bool(view.losing)
 
 
-def _call(shown: Shown, found: Compared, key: str) -> list[Cell]:
-    """A button that calls the models of what is shown, a few at a time, so that the picture grows and a press of
+def _call(shown: Shown, found: Compared, key: str, bar: st.delta_generator.DeltaGenerator) -> list[Cell]:
+    """A button at the end of the controls that calls the models of what is shown, a few at a time, so that the picture grows and a press of
     another widget is heard; what was called is kept.
 
     Returns:
@@ -119,7 +123,7 @@ def _call(shown: Shown, found: Compared, key: str) -> list[Cell]:
     ran = made(shown).ran
     todo, every = cells_to_run(found, ran), cells_to_run(found, {})
     if todo and st.session_state.get(_ASKED) == key:
-        st.button(
+        bar.button(
             "Stop",
             key=f"stop:{key}",
             icon=":material/stop_circle:",
@@ -130,7 +134,7 @@ def _call(shown: Shown, found: Compared, key: str) -> list[Cell]:
         return todo
     st.session_state.pop(_ASKED, None)
     if todo:
-        st.button(
+        bar.button(
             f"Call {plural(len(todo), 'model')}, {CALLS} times each",
             key=f"call:{key}",
             icon=":material/play_arrow:",
@@ -186,7 +190,7 @@ def _chart(shown: Shown, found: Compared, chosen: Place, absent: list[str], key:
             said.append(f"{EXPECTED}: values that a random arrival order loses, on average")
     said.append("click a mark to see it below")
     text = "; ".join(said)
-    st.caption(f"{text[:1].upper()}{text[1:]}.")
+    beside = f"{text[:1].upper()}{text[1:]}."
+    downloads.offer(saved, f"compare:{key}", {"Cells": found.to_pandas}, beside=beside)
     for reason in absent:
         st.caption(plain(f"No column for {reason}."))
-    downloads.offer(saved, f"compare:{key}", {"Cells": found.to_pandas})

@@ -90,7 +90,7 @@ def _notes(cell: Cell) -> list[str]:
 
 
 def show_table(found: Compared, chosen: Place, key: str) -> None:
-    """Every cell with its numbers; a click on one shows it in full."""
+    """Every cell with its numbers, those of calls where some were made; a click on one shows it in full."""
     places, table = found.places(), found.to_pandas()
     for name, texts in zip(
         ("missing", "p_clean", "expected_missing"),
@@ -108,6 +108,7 @@ def show_table(found: Compared, chosen: Place, key: str) -> None:
             COMPARE.change(on=places[at[0]][0], at=places[at[0]][1])
 
     text = st.column_config.TextColumn
+    by_calls = ("verdict", "missing") if any(cell.calls for cell in found.cells.values()) else ()
     more = {"variants": {}, "engines": {"engine": 80}, "releases": {"op": 190, "release": 110}}[found.axis]
     st.dataframe(
         table,
@@ -117,7 +118,7 @@ def show_table(found: Compared, chosen: Place, key: str) -> None:
         height="content" if len(places) <= 13 else 480,
         on_select=take,
         selection_mode=["single-row", "single-cell"],
-        column_order=[*more, "path", "variant", "state", "verdict", "missing", "p_clean", "expected_missing", "why"],
+        column_order=[*more, "path", "variant", "state", *by_calls, "p_clean", "expected_missing", "why"],
         column_config={
             **{name: text(width=width) for name, width in more.items()},
             "path": text(width=146),

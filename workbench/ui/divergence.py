@@ -133,11 +133,15 @@ def _show_found(found: Divergence, chosen: Chosen) -> None:
     left, right = st.columns([3, 7])
     with left:
         show_counts(one, laid, point, f"counts:{key}", take)
-    with right:
+    with right:  # tokens are what a reader of the runs sees: they come before the points, where there are some
+        if one.tokens:
+            show_tokens(one)
+        else:
+            show_points(one, laid, point, f"points:{key}", take)
+    if one.tokens:
         show_points(one, laid, point, f"points:{key}", take)
     if point is not None:
         show_point(one, chosen, number, point, laid, take)
-    show_tokens(one)
 
 
 def _pick_comparison(found: Divergence) -> int:
@@ -257,6 +261,6 @@ def _chart(one: Comparison, laid: Timeline, point: int | None, key: str, digest:
         on_select=take,
         selection_mode="points",
     )
-    downloads.offer(saved, f"{key}:{point}", {"Points": Divergence((one.a, one.b), (one,)).to_pandas})
-    for note in laid.notes:
-        st.caption(state.plain(f"{note[:1].upper()}{note[1:]}."))
+    beside = " ".join(f"{note[:1].upper()}{note[1:]}." for note in (*laid.notes, "click a mark to see it below"))
+    tables = {"Points": Divergence((one.a, one.b), (one,)).to_pandas}
+    downloads.offer(saved, f"{key}:{point}", tables, beside=beside)

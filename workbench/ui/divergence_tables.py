@@ -162,12 +162,12 @@ def show_tokens(one: Comparison) -> None:
         placeholder="–",
         height="content" if len(shown) <= 8 else _HEAD + 8 * _LINE,
         column_config={
-            "step": number(format="localized", width=60),
-            "state": text(width=200),
-            "token_a": number("token in a", format="%d", width=90),
-            "token_b": number("token in b", format="%d", width=90),
-            "margin_a": text("margin in a", alignment="right", width=100, help=about),
-            "margin_b": text("margin in b", alignment="right", width=100, help=about),
+            "step": number(format="localized", width=56),
+            "state": text(width=130),
+            "token_a": number("token in a", format="%d", width=84),
+            "token_b": number("token in b", format="%d", width=84),
+            "margin_a": text("margin in a", alignment="right", width=96, help=about),
+            "margin_b": text("margin in b", alignment="right", width=96, help=about),
             "flip": number(
                 "ULPs apart",
                 format="localized",

@@ -57,6 +57,7 @@ def offer(
     *,
     pictures: bool = True,
     more: Callable[[], None] | None = None,
+    beside: str = "",
 ) -> None:
     """A button that opens on what can be taken away of a view.
 
@@ -64,8 +65,13 @@ def offer(
         name: of files, without an ending, as ``file_name`` makes it. key: names what is shown.
         tables: what makes each, by its title; called when it is taken. A table keeps its numbers: neither text nor
             rounded. pictures: whether the view has any. more: draws what else the view offers, above the tables.
+        beside: text in the same line, on how the picture is read.
     """
-    with st.popover("Save", icon=":material/download:", type="tertiary", key=f"save:{key}"):
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if beside:
+            st.caption(state.plain(beside))
+        taken = st.popover("Save", icon=":material/download:", type="tertiary", key=f"save:{key}", width="content")
+    with taken:
         if more is not None:
             more()
         for title, make in tables.items():

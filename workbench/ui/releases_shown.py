@@ -90,7 +90,6 @@ def _chart(matrix: Matrix, chosen: tuple[int, int], key: str) -> None:
         on_select=take,
         selection_mode="points",
     )
-    downloads.offer(saved, chart, {"Cells": matrix.to_pandas})
     rows, releases = places_shown(matrix)
     said = []
     if len(rows) < len(matrix.rows):
@@ -99,9 +98,9 @@ def _chart(matrix: Matrix, chosen: tuple[int, int], key: str) -> None:
         said.append(f"the newest {len(releases)} of {len(matrix.releases)} releases are drawn")
     if is_numbered(matrix) and any(cell.missing_mean for cells in matrix.cells for cell in cells):
         said.append("numbers: values missing a call, on average")
-    if said:
-        text = "; ".join(said)
-        st.caption(f"{text[:1].upper()}{text[1:]}.")
+    text = "; ".join(said)
+    beside = f"{text[:1].upper()}{text[1:]}." if said else ""
+    downloads.offer(saved, chart, {"Cells": matrix.to_pandas}, beside=beside)
 
 
 def _cell(matrix: Matrix, chosen: tuple[int, int], captures: dict[str, Entry]) -> None:

@@ -23,6 +23,7 @@ from workbench.ui.view import View
 from workbench.ui.whatif_view import ASKED, READ, Asked
 
 _SETTINGS = 3
+_MARKS = "Each mark is a risk worked out, no fit: ● safe, ◆ at risk, ✕ loses for certain. Click one to turn to it."
 _PROBLEM = "what-if-problem"
 _TITLES = {"rank_capacity": "Per block"}  # of fields, where the name has no room
 _HELP: dict[Parameter, str] = {
@@ -241,10 +242,7 @@ def _picture(on: Shown, setting: Setting, alteration: Alteration) -> None:
         on_select=take,
         selection_mode="points",
     )
-    st.caption(
-        "Each mark is a risk worked out, no fit: ● safe, ◆ at risk, ✕ loses for certain. Click one to turn to it."
-    )
-    downloads.offer(saved, chart, {"Curve": drawn.to_pandas})
+    downloads.offer(saved, chart, {"Curve": drawn.to_pandas}, beside=_MARKS)
 
 
 def _slider(parameter: Parameter, values: Sequence[float], own: float | None, altered: float | None, key: str) -> None:
