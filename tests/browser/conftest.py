@@ -83,13 +83,13 @@ def served(dumps: Path) -> Iterator[str]:
 
 
 @contextmanager
-def serving(arguments: Sequence[str], log: Path) -> Iterator[str]:
-    """The app on a free port while the context lasts; what it says goes to ``log``, where no traceback may stand,
+def serving(arguments: Sequence[str], log: Path, script: str = "app.py") -> Iterator[str]:
+    """The app, or another script, on a free port while the context lasts; what it says goes to ``log``, where no traceback may stand,
     and nothing of its own stays in a folder beside that."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", "--", *arguments]
+    command = [sys.executable, "-m", "streamlit", "run", script, f"--server.port={port}", "--", *arguments]
     temporary = log.parent / "tmp"
     temporary.mkdir()
     env = {**os.environ, "TMPDIR": str(temporary)}

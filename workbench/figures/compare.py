@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from workbench.figures import palette
 from workbench.figures.frame import new_figure
-from workbench.figures.grid import clickable, grounds, label_axes, marks_of, outline
+from workbench.figures.grid import clickable, grounds, label_axes, legend_height, marks_of, outline
 from workbench.figures.releases import missing_text
 from workbench.figures.words import count, plain, probability, wrapped
 from workbench.runs.compare import Compared, Place
@@ -63,7 +62,8 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
     longest = max(map(len, names))
     turned = columns * (7 * longest + 8) > _WIDTH
     left, right = 30 + 7 * max(map(len, found.lines)), 8 + int(3.2 * longest) if turned else 8
-    top = _legend(found, _PAGE - left - right) + (int(5.6 * longest) + 10 if turned else 24)
+    legend = [*dict.fromkeys(str(cell.state) for cell in found.cells.values()), "shown below"]
+    top = legend_height(legend, _PAGE - left - right) + (int(5.6 * longest) + 10 if turned else 24)
     figure = new_figure(top + _ROW * lanes + 8, top=top, bottom=8, left=left, right=right)
     cells = [
         (x, y, found.cells[line, column])
@@ -93,12 +93,6 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
     clickable(figure)
     figure.update_layout(legend={"xref": "container", "x": 0, "yref": "container", "y": 1, "yanchor": "top"})
     return figure
-
-
-def _legend(found: Compared, wide: int) -> int:
-    """Pixels of the legend, above the names of the columns. ``wide``: what its lines may take."""
-    names = {str(cell.state) for cell in found.cells.values()} | {"shown below"}
-    return 12 + 19 * math.ceil(sum(36 + 7 * len(name) for name in names) / max(1, wide))
 
 
 def _numbers(figure: go.Figure, numbers: list[tuple[int, float, str]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -150,6 +151,14 @@ def label_axes(
             showgrid=False,
         )
     )
+
+
+def legend_height(names: Sequence[str], wide: int) -> int:
+    """Pixels that a legend takes above a picture. ``wide``: what its lines may take; entries that do not fit one line
+    stand in columns."""
+    each = [36 + 7 * len(name) for name in names]
+    lines = 1 if sum(each) <= wide else math.ceil(len(each) / max(1, wide // max(each)))
+    return 14 + 19 * lines
 
 
 def clickable(figure: go.Figure) -> None:

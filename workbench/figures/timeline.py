@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.grid import clickable, grounds, marks_of
+from workbench.figures.grid import clickable, grounds, legend_height, marks_of
 from workbench.figures.laid import ALL, GRAVITY, Cell, Timeline, timeline, token_mark, token_text
 from workbench.figures.words import count, plain
 
@@ -19,7 +19,7 @@ __all__ = ["ALL", "Timeline", "timeline", "timeline_figure", "token_mark", "toke
 
 _WIDTH, _TALL = 1000, 340  # pixels that the cells are laid out for: what lies beneath them is still on the screen
 _LEAST = 3.6  # pixels of a line
-_LEGEND = 150  # pixels that an entry of the legend takes at most
+_PARTING = "first point at which they part"
 _TOLD = 4  # states of a cell that are named
 _LABELS = 24  # at an axis at most
 
@@ -44,8 +44,8 @@ def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
     beyond = (columns if laid.turned else lanes) - 1 + apart  # where tokens stand, as a lane
     states = [state for state in GRAVITY if any(cell.state == state for cell in laid.cells)]
     marks = [mark for mark in palette.TOKENS if any(cell.mark == mark for cell in laid.tokens)]
-    entries = len(states) + len(marks) + (laid.first is not None) + 1
-    legend = 24 * math.ceil(entries / (_WIDTH // _LEGEND)) + 12
+    outlines = [_PARTING] * (laid.first is not None) + ["shown below"]
+    legend = legend_height([*states, *(f"token: {mark.removeprefix('token ')}" for mark in marks), *outlines], _WIDTH)
     bottom = -beyond if laid.tokens and not laid.turned else -(lanes - 1)
     low, top = bottom - 12 / high, 12 / high
     shorts = _shorts(laid, _WIDTH / columns)
@@ -71,17 +71,17 @@ def timeline_figure(laid: Timeline, chosen: int | None = None) -> go.Figure:
     for column, short in shorts.items():
         x, y = laid.drawn_at(column, beyond)
         figure.add_annotation(
-            x=x,
+            x=x + 0.5 * laid.turned,
             y=y,
             xanchor="left",
-            xshift=size / 2 + 8,
+            xshift=6 if laid.turned else size / 2 + 8,
             text=plain(short),
             showarrow=False,
             font={"size": 12, "color": palette.TEXT},
             name="token",
         )
     for name, number, symbol, colour in (
-        ("first point at which they part", laid.first, "circle-open", palette.TEXT),
+        (_PARTING, laid.first, "circle-open", palette.TEXT),
         ("shown below", chosen, "square-open", palette.CHOSEN),
     ):
         place = None if number is None else laid.places.get(number)

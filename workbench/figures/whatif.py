@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,9 +40,13 @@ _GAP = 0.25  # of a log scale, between its end and a number that has no logarith
 _TINY = f"≤ 1e{MINUS}{DEEPEST}"
 _NEAR = 4  # times, that lines lie apart whose names would meet
 _LINE_STYLE = {"color": palette.MUTED, "width": 1.5}
-_LINE = 18  # pixels of a line of labels above the picture
-_DOMAINS = ((0.62, 1.0), (0.32, 0.56), (0.0, 0.26))
-_HEIGHT = 500
+_LINE = 17  # pixels of a line of labels above the picture, and of a title
+_DOMAINS = ((0.7, 1.0), (0.34, 0.62), (0.0, 0.26))
+_WIDE, _LETTER = 620, 7.3  # pixels of the axis where a page is narrow, and of a letter of a label
+_HEIGHT = 340  # so that sentence, picture and controls share a screen
+
+
+_SHOWN = ("scores in the threshold bin (log)", "p clean (log, both ways)", "winners lost on average (log)")
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ def whatif_figure(curve: Curve, now: float | None, altered: float | None) -> go.
     """
     import plotly.graph_objects as go
 
-    labels = _labels(curve, now, altered)
-    figure = new_figure(_HEIGHT + _LINE * len(labels), left=86, right=20, top=12 + _LINE * len(labels), bottom=54)
+    labels = _laid_out(_labels(curve, now, altered), curve)
+    top = 6 + _LINE * (1 + max((one.line + 1 for one in labels), default=0))
+    figure = new_figure(_HEIGHT + top, left=66, right=20, top=top, bottom=50)
     at = np.array(curve.at, dtype=float)
     chances, means = _chance_scale(curve.risks), _mean_scale(curve.risks)
     _population(figure, curve, at)
@@ -87,6 +92,7 @@ def whatif_figure(curve: Curve, now: float | None, altered: float | None) -> go.
         figure.add_trace(go.Scatter(x=at, y=places, yaxis=lane, mode="lines", line=_LINE_STYLE, hoverinfo="skip"))
         _marks(figure, curve, at, places, lane)
     _axes(figure, curve, chances, means)
+    _titles(figure)
     _stand(figure, labels, curve)
     return figure
 
@@ -285,43 +291,80 @@ def _thinned(low: int, high: int) -> list[int]:
     return [low, *inner]
 
 
-def _labels(curve: Curve, now: float | None, altered: float | None) -> list[tuple[float, str, dict[str, Any]]]:
-    """What is marked by a line through all three pictures: value, text, the line's style."""
-    found: list[tuple[float, str, dict[str, Any]]] = []
+@dataclass(frozen=True)
+class _Label:
+    """What is marked by a line through all three pictures: value, text, the line's style; and where the text stands: in
+    which line above the picture, and whether it ends at its line there."""
+
+    at: float
+    text: str
+    style: dict[str, Any]
+    line: int = 0
+    ends: bool = False
+
+
+def _labels(curve: Curve, now: float | None, altered: float | None) -> list[_Label]:
+    found: list[_Label] = []
     if now is not None:
-        found.append((now, f"as it is: {_number(now)}", {"color": palette.CAPACITY, "width": 1.5, "dash": "dash"}))
+        style = {"color": palette.CAPACITY, "width": 1.5, "dash": "dash"}
+        found.append(_Label(now, f"as it is: {_number(now)}", style))
     if altered is not None and altered != now:
-        found.append((altered, f"altered: {_number(altered)}", {"color": palette.THRESHOLD, "width": 2}))
+        found.append(_Label(altered, f"altered: {_number(altered)}", {"color": palette.THRESHOLD, "width": 2}))
     if curve.enough is not None and curve.enough.rank_capacity is None:
         least = curve.enough.capacity
-        found.append((least, f"safe from {count(least)}", {"color": palette.SAFE_TEXT, "width": 1.5, "dash": "dot"}))
+        style = {"color": palette.SAFE_TEXT, "width": 1.5, "dash": "dot"}
+        found.append(_Label(least, f"safe from {count(least)}", style))
     return found
 
 
-def _stand(figure: go.Figure, labels: list[tuple[float, str, dict[str, Any]]], curve: Curve) -> None:
-    low, high = (_axis_place(curve.parameter, end) for end in (curve.at[0], curve.at[-1]))
-    for line, (at, text, style) in enumerate(labels):
-        figure.add_shape(type="line", xref="x", x0=at, x1=at, yref="paper", y0=0, y1=1, line=style, layer="above")
-        place = _axis_place(curve.parameter, at)
-        right = high > low and (place - low) / (high - low) > 0.8
+def _laid_out(labels: Sequence[_Label], curve: Curve) -> list[_Label]:
+    """Each on the lowest line on which it meets no other one."""
+    low, high = _ends(curve)
+    taken: list[tuple[int, float, float]] = []
+    found = []
+    for label in sorted(labels, key=lambda one: one.at):
+        place = _WIDE * (_axis_place(curve.parameter, label.at) - low) / ((high - low) or 1)
+        wide = _LETTER * len(label.text) + 10
+        for line, ends in ((line, ends) for line in range(len(labels)) for ends in (True, False)):
+            left, right = (place - wide, place) if ends else (place, place + wide)
+            inside = left >= -20 and right <= _WIDE + 40
+            if (inside or line == len(labels) - 1) and all(
+                one != line or right <= start or end <= left for one, start, end in taken
+            ):
+                break
+        taken.append((line, left, right))
+        found.append(replace(label, line=line, ends=ends))
+    return found
+
+
+def _ends(curve: Curve) -> tuple[float, float]:
+    """Where the axis begins and ends, but for what it leaves free there."""
+    return _axis_place(curve.parameter, curve.at[0]), _axis_place(curve.parameter, curve.at[-1])
+
+
+def _stand(figure: go.Figure, labels: Sequence[_Label], curve: Curve) -> None:
+    for one in labels:
+        figure.add_shape(
+            type="line", xref="x", x0=one.at, x1=one.at, yref="paper", y0=0, y1=1, line=one.style, layer="above"
+        )
         figure.add_annotation(
-            x=place,
-            xanchor="right" if right else "left",
+            x=_axis_place(curve.parameter, one.at),
+            xanchor="right" if one.ends else "left",
             yref="paper",
             y=1,
             yanchor="bottom",
-            yshift=_LINE * line,
-            text=f"<b>{text}</b>",
+            yshift=_LINE * (1 + one.line),
+            text=f"<b>{one.text}</b>",
             showarrow=False,
-            font={"color": style["color"], "size": 12.5},
-            name=text.split(":")[0],
+            font={"color": one.style["color"], "size": 12.5},
+            name=one.text.split(":")[0],
         )
 
 
 def _axes(figure: go.Figure, curve: Curve, chances: Scale, means: Scale) -> None:
     """One axis of the parameter beneath three of what it decides."""
     log = curve.parameter in LOG
-    ends = [_axis_place(curve.parameter, end) for end in (curve.at[0], curve.at[-1])]
+    ends = _ends(curve)
     pad = 0.02 * (ends[1] - ends[0]) or 0.5
     more: dict[str, Any] = {"type": "log"} if log else {}
     if curve.parameter == "key_bits":
@@ -329,14 +372,39 @@ def _axes(figure: go.Figure, curve: Curve, chances: Scale, means: Scale) -> None
     if log:
         more |= _log_ticks(curve.parameter, *ends)
     figure.update_layout(xaxis=axis(TITLES[curve.parameter], anchor="y3", range=[ends[0] - pad, ends[1] + pad], **more))
-    upper = axis(
-        "scores in the<br>threshold bin (log)", type="log", domain=_DOMAINS[0], dtick=1, exponentformat="power"
-    )
+    upper = axis("", type="log", domain=_DOMAINS[0], dtick=1, exponentformat="power", range=_counts_range(curve.risks))
     figure.update_layout(
         yaxis={**upper, "tickformat": "~s"},
-        yaxis2=axis("p clean<br>(log, both ways)", domain=_DOMAINS[1], anchor="x", **_ticked(chances)),
-        yaxis3=axis("winners lost<br>on average (log)", domain=_DOMAINS[2], anchor="x", **_ticked(means)),
+        yaxis2=axis("", domain=_DOMAINS[1], anchor="x", **_ticked(chances)),
+        yaxis3=axis("", domain=_DOMAINS[2], anchor="x", **_ticked(means)),
     )
+
+
+def _counts_range(risks: Sequence[Risk]) -> list[float]:
+    """Of the upper picture, with room for the names of its lines above and below them."""
+    counts = [number for one in risks for number in (one.population, one.capacity, one.stored) if number]
+    low, high = (math.log10(end) for end in (min(counts), max(counts))) if counts else (0.0, 1.0)
+    span = max(1.0, high - low)
+    return [low - 0.22 * span, max(high, low + 1) + 0.26 * span]
+
+
+def _titles(figure: go.Figure) -> None:
+    """What each picture shows, above it: at its side there is no room for that."""
+    for (_, top), text in zip(_DOMAINS, _SHOWN, strict=True):
+        figure.add_annotation(
+            xref="paper",
+            x=0,
+            xanchor="left",
+            yref="paper",
+            y=top,
+            yanchor="bottom",
+            text=text,
+            showarrow=False,
+            font={"size": 12, "color": palette.MUTED},
+            bgcolor=palette.PAPER,
+            borderpad=1,
+            name=f"title {text}",
+        )
 
 
 def _ticked(scale: Scale) -> dict[str, Any]:

@@ -114,8 +114,8 @@ def _controls() -> tuple[str, str | None, bool]:
 
 
 def _call(shown: Shown, found: Compared, key: str, bar: st.delta_generator.DeltaGenerator) -> list[Cell]:
-    """A button at the end of the controls that calls the models of what is shown, a few at a time, so that the picture grows and a press of
-    another widget is heard; what was called is kept.
+    """A button at the end of the controls that calls the models of what is shown, a few at a time, so that the picture
+    grows and a press of another widget is heard; what was called is kept.
 
     Returns:
         The cells to call now; empty where none were asked for.

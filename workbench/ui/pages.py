@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from workbench.ui import compare, inspector, overview, remedies, repeat, whatif
@@ -21,6 +23,7 @@ from workbench.ui.state import VIEW
 from workbench.ui.whatif_view import ASKED
 
 NAME = "Top-k workbench"
+_STYLE = Path(__file__).with_name("layout.css")
 SIDEBAR = 429  # pixels, so that the row list shows its columns
 
 
@@ -57,11 +60,17 @@ def navigation() -> list[st.Page]:
     return [stop.page for stops in _groups() for stop in stops]
 
 
+def lay_out(page: st.Page) -> None:
+    """The window's title and size of what it shows, and the styles of all pages."""
+    st.set_page_config(f"{page.title} · {NAME}", "🔍", layout="wide", initial_sidebar_state=SIDEBAR)
+    st.html(_STYLE)
+
+
 def show_pages() -> None:
     """The bar, and the page that was turned to."""
     groups = _groups()
     page = st.navigation([stop.page for stops in groups for stop in stops], position="hidden")
-    st.set_page_config(f"{page.title} · {NAME}", "🔍", layout="wide", initial_sidebar_state=SIDEBAR)
+    lay_out(page)
     bar = Bar(groups)
     page.run()
     bar.follow()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -68,7 +68,7 @@ def _show(shown: Shown) -> None:
         variant = _pick_variant(shown, path)
     setting = setting_of(shown, state.current(), path, variant)
     asked = ASKED.current()
-    said = st.container()
+    said, drawn = st.container(), st.container()
     _inputs(setting, shown.key)
     try:
         alteration = _possible(setting, asked)
@@ -77,7 +77,9 @@ def _show(shown: Shown) -> None:
             text = what_if_sentence(found)
         with said:
             callout(text, colour_of(None, None if found.after.refused else found.after.level))
-        _picture(shown, setting, alteration)
+        with drawn:
+            offer = _picture(shown, setting, alteration)
+        offer()
         st.dataframe(
             whatif_table(found),
             hide_index=True,
@@ -197,8 +199,12 @@ def _bare(setting: Setting, asked: Asked) -> Alteration:
     return alteration
 
 
-def _picture(on: Shown, setting: Setting, alteration: Alteration) -> None:
-    """The risk against one parameter, and a slider along it."""
+def _picture(on: Shown, setting: Setting, alteration: Alteration) -> Callable[[], None]:
+    """The risk against one parameter, and a slider along it.
+
+    Returns:
+        What draws the button that saves it.
+    """
     key = on.key
     offered = against(setting)
     chosen = ASKED.current().against
@@ -206,24 +212,10 @@ def _picture(on: Shown, setting: Setting, alteration: Alteration) -> None:
     if chosen is not None and chosen not in offered:
         why = unalterable(setting.path, setting.variant, chosen)
         st.caption(state.plain(f"There is no curve against the {LABELS[chosen]}: {why}. Shown is the {LABELS[shown]}."))
-    widget = f"what-if-against:{key}:{setting.path.name}"
-    st.session_state[widget] = shown
-    left, right = st.columns([6, 4])
-    left.segmented_control(
-        "Risk against",
-        list(offered),
-        key=widget,
-        format_func=SHORT.__getitem__,
-        on_change=ASKED.bound("against", widget),
-        required=True,
-        wrap=False,
-    )
     with st.spinner("Working out the curve"):
         drawn = curve(setting, shown, alteration)
     own = own_value(setting, shown, alteration)
     altered = getattr(alteration, shown)
-    with right:
-        _slider(shown, drawn.at, own, altered, f"what-if-slide:{key}:{setting.path.name}:{shown}")
     chart = f"what-if-chart:{key}:{setting.path.name}:{shown}"
 
     def take() -> None:
@@ -242,7 +234,21 @@ def _picture(on: Shown, setting: Setting, alteration: Alteration) -> None:
         on_select=take,
         selection_mode="points",
     )
-    downloads.offer(saved, chart, {"Curve": drawn.to_pandas}, beside=_MARKS)
+    widget = f"what-if-against:{key}:{setting.path.name}"
+    st.session_state[widget] = shown
+    left, right = st.columns([6, 4])
+    left.segmented_control(
+        "Risk against",
+        list(offered),
+        key=widget,
+        format_func=SHORT.__getitem__,
+        on_change=ASKED.bound("against", widget),
+        required=True,
+        wrap=False,
+    )
+    with right:
+        _slider(shown, drawn.at, own, altered, f"what-if-slide:{key}:{setting.path.name}:{shown}")
+    return lambda: downloads.offer(saved, chart, {"Curve": drawn.to_pandas}, beside=_MARKS)
 
 
 def _slider(parameter: Parameter, values: Sequence[float], own: float | None, altered: float | None, key: str) -> None:
