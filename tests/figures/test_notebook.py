@@ -246,6 +246,20 @@ def test_paths_show_how_they_select() -> None:
         wb.figure(exact, "line")
 
 
+def test_a_path_is_drawn_as_any_of_its_variants(capture: wb.Capture) -> None:
+    (path,) = wb.paths("vllm.filtered")
+    stock, repaired = (wb.figure(path, variant=name) for name in ("stock", "detect_rescan"))
+    assert stock == wb.figure(path)
+    assert "loses" in {trace.name for trace in stock.data}
+    assert "loses" not in {trace.name for trace in repaired.data}
+    with pytest.raises(UsageError, match=r"vllm\.filtered has no variant 'no'; known: stock"):
+        wb.figure(path, variant="no")
+    with pytest.raises(UsageError, match="the view releases is of no one variant"):
+        wb.figure(path, "releases", variant="stock")
+    with pytest.raises(UsageError, match="the view bins is of no one variant"):
+        wb.figure(wb.inspect(capture[1]), variant="stock")
+
+
 def test_pieces_of_results_tell_themselves(capture: wb.Capture) -> None:
     matrix = wb.matrix(capture[1], ["vllm==0.23.0"], repeats=2)
     cell = matrix.cells[0][0]

@@ -38,10 +38,13 @@ _DRAWN = (
     *("a Part of one", "Repeats", "a Repeated", "a WhatIf", "a Curve", "a Path", "the Summary of an audit"),
 )
 _OF_PATH = ("bins", "diff")  # views of an inspection that are of one path
+_OF_VARIANTS = ("releases",)  # views of a path that are of all its variants
 
 
 @checked
-def figure(result: object, view: str | None = None, *, path: str | None = None) -> go.Figure:
+def figure(
+    result: object, view: str | None = None, *, path: str | None = None, variant: str | None = None
+) -> go.Figure:
     """A picture of a result, as the app draws it: a figure of plotly, to be shown, changed or saved.
 
     Args:
@@ -64,23 +67,26 @@ def figure(result: object, view: str | None = None, *, path: str | None = None) 
             ============================  ===================================================================
         path: of ``bins``, whose bins; of ``diff``, whose selection; of Repeats, whose calls. By default what the
             result's sentence is about.
+        variant: of a Path, by default ``stock``, as released.
 
     Raises:
         UsageError: there is no such picture of the result, or nothing to draw.
     """
-    views = _views(result, path)
+    views = _views(result, path, variant)
     name = next(iter(views)) if view is None else view
     if name not in views:
         raise UsageError(f"{view!r} is no view of this result; {listed(map(repr, views), 'or')}")
     if path is not None and name not in _OF_PATH and not isinstance(result, Repeats):
         raise UsageError(f"the view {name} is of no one path")
+    if variant is not None and (name in _OF_VARIANTS or not isinstance(result, Path)):
+        raise UsageError(f"the view {name} is of no one variant")
     drawn = views[name]()
     if drawn is None:
         raise UsageError("the rows say neither layer nor step: there is nothing to draw")
     return drawn
 
 
-def _views(result: object, path: str | None) -> Mapping[str, Callable[[], go.Figure | None]]:
+def _views(result: object, path: str | None, variant: str | None) -> Mapping[str, Callable[[], go.Figure | None]]:
     match result:
         case Inspection():
             return {
@@ -111,7 +117,7 @@ def _views(result: object, path: str | None) -> Mapping[str, Callable[[], go.Fig
         case Curve():
             return {"curve": lambda: whatif_figure(result, None, None)}
         case Path():
-            return path_views(result)
+            return path_views(result, variant)
         case Summary():
             return {"paths": lambda: paths_figure(result), "layers": lambda: grid_figure(result)}
     raise UsageError(f"a value {described(result)} has no picture; {listed(_DRAWN, 'or')} has one")

@@ -13,6 +13,7 @@ from workbench.figures.path_releases import family_figure, held_beside
 from workbench.figures.path_tables import contract_table, limits_table, ops_table, variants_table
 from workbench.figures.paths import pipeline_figure
 from workbench.figures.words import count, plural
+from workbench.paths.catalog import get_variant
 from workbench.paths.plan import Plan
 from workbench.paths.spec import Path
 from workbench.paths.steps import key_of, loss_sentence, note_of, steps_of
@@ -42,14 +43,14 @@ def path_parts(path: Path) -> Iterator[Part]:
     yield Folded("Ops that take it, and when", (taken,))
 
 
-def path_views(path: Path) -> dict[str, Callable[[], go.Figure]]:
-    """The pictures of a path as released by name, without those that it has nothing for: steps that are not
-    established, bins, releases.
+def path_views(path: Path, variant_name: str | None = None) -> dict[str, Callable[[], go.Figure]]:
+    """The pictures of a path by name, as released or of another of its variants, without those that there is nothing
+    for: steps that are not established, bins, releases.
 
     Raises:
-        UsageError: it has none.
+        UsageError: there is none, or no such variant.
     """
-    variant = path.variants[0]
+    variant = path.variants[0] if variant_name is None else get_variant(path, variant_name)
     steps, key, held = steps_of(path, variant), key_of(path, variant), held_beside(path)
     views: dict[str, Callable[[], go.Figure]] = {}
     if steps:
@@ -61,7 +62,7 @@ def path_views(path: Path) -> dict[str, Callable[[], go.Figure]]:
     if held:
         views["releases"] = lambda: family_figure(held, path.name)
     if not views:
-        raise UsageError(f"nothing is established of {path.name} that could be drawn")
+        raise UsageError(f"nothing is established of {path.name} ({variant.name}) that could be drawn")
     return views
 
 
