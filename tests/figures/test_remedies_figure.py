@@ -58,6 +58,14 @@ def test_every_remedy_is_a_mark_of_its_state_at_its_share_that_leads_back_to_it(
     assert remedy_at(found, -len(found.remedies)) is None
 
 
+def test_labels_that_are_cut_still_tell_remedies_apart() -> None:
+    one = part().remedies[0]
+    name = "sglang.fast_topk_transform_ragged_fused in sglang-kernel==0.4"
+    labels = [label_of(replace(one, what=f"{name}.{patch} to 0.4.6")) for patch in (2, 4)]
+    assert labels == [f"sglang.fast_topk_transform_rag… · 0.4.{patch} to 0.4.6" for patch in (2, 4)]
+    assert label_of(replace(one, what="vllm.deep_select in vllm==0.33.0")) == "vllm.deep_select · 0.33.0"
+
+
 def test_times_stand_where_they_were_measured_and_words_elsewhere() -> None:
     found = part()
     timed = [(lane, one.cost) for lane, one in enumerate(found.remedies) if one.cost is not None]

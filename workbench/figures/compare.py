@@ -71,7 +71,9 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
         for x, column in enumerate(found.columns)
         if (line, column) in found.cells
     ]
-    grounds(figure, [(x, y, str(cell.state)) for x, y, cell in cells], palette.STANDINGS, columns, lanes)
+    tints = [(x, y, str(cell.state)) for x, y, cell in cells]
+    # Most places are empty: a tint leads the eye from a mark to its names.
+    grounds(figure, tints, palette.STANDINGS, columns, lanes, empty=palette.SURFACE)
     for state in palette.STANDINGS:
         told: list[tuple[int, float, str]] = [
             (x, -y, _told(found, (found.lines[y], found.columns[x]))) for x, y, cell in cells if cell.state == state

@@ -26,16 +26,17 @@ def grounds(
     lanes: int,
     top: float = 0,
     left: float = 0,
+    empty: str = palette.PAPER,
 ) -> None:
     """A tint behind each mark, so that states are seen from afar. Cells: (column, lane, mark); ``top``, ``left``: where
-    the first lane and the first column are."""
+    the first lane and the first column are; ``empty``: the colour of places without a mark."""
     import plotly.graph_objects as go
 
     names = list(marks)
     grid = np.zeros((lanes, columns), dtype=np.int8)
     for column, lane, mark in cells:
         grid[lane, column] = names.index(mark) + 1
-    colours = [palette.PAPER, *(mark.ground for mark in marks.values())]
+    colours = [empty, *(mark.ground for mark in marks.values())]
     steps = [(at / len(colours), (at + 1) / len(colours)) for at in range(len(colours))]
     figure.add_trace(
         go.Heatmap(

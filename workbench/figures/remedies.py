@@ -22,9 +22,10 @@ HOLDS = {True: "every length", False: "these rows", None: "not known"}
 STATES = palette.REMEDIES
 _LANE, _TOP, _BOTTOM = 24, 58, 58  # pixels
 _LEGEND = 24  # pixels of the legend above the picture's first line of text
-_LABEL = 44  # characters
+_LABEL = 48  # characters
 _ROWS, _TIME = (0.0, 0.66), (0.72, 1.0)  # of the width
-_RELEASES = re.compile(r" in vllm==(\S+ to \S+)$")  # in the picture without their package: vLLM has one only
+# In the picture without their package, which the op tells.
+_RELEASES = re.compile(r" in (?:vllm|sglang|sglang-kernel|flashinfer)==(\S+(?: to \S+)?)$")
 _FLAGS = ("--sparse-indexer-topk-backend", "--dsa-topk-backend")  # in the picture: backend
 _SIZE = 11
 TICKS = {3.0: (0.5, 1, 2), 12.0: (0.2, 1, 5), math.inf: (0.01, 0.1, 1, 10, 100)}  # by how far the axis of times goes
@@ -237,12 +238,13 @@ def _lay_times(figure: go.Figure, times: tuple[float, float]) -> None:
 
 
 def label_of(remedy: Remedy) -> str:
-    """A remedy in a few words."""
+    """A remedy in a few words; where they are too many, the releases stay whole, which tell it from its neighbours."""
     text = remedy.what
     for flag in _FLAGS:
         text = text.replace(flag, "backend")
-    text = _RELEASES.sub(r" · \1", text)
-    return text if len(text) <= _LABEL else text[: _LABEL - 1] + "…"
+    name, dot, releases = _RELEASES.sub(r" · \1", text).partition(" · ")
+    room = _LABEL - len(dot + releases)
+    return (name if len(name) <= room else name[: room - 1] + "…") + dot + releases
 
 
 def _told(remedy: Remedy) -> str:

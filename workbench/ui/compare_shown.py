@@ -64,11 +64,14 @@ def _figures(shown: Shown, found: Compared, cell: Cell) -> None:
         path = get_path(cell.path)
         risk = shown.seen.case.risk(path, path.variant(cell.variant))
     clean = probability(cell.p_clean, possible=cell.risk == "at risk")
+    of_calls = [
+        ("Verdict", cell.verdict or "–", "of the worst call"),
+        ("Calls that lost", f"{count(cell.lost_calls)} of {count(cell.calls)}", ""),
+        ("Missing a call", span_text(cell), f"values of the exact top {count(found.of)} that a call lacks"),
+    ]
     figures_row(
         [
-            ("Verdict", cell.verdict or "–", "of the worst call"),
-            ("Calls that lost", f"{count(cell.lost_calls)} of {count(cell.calls)}" if cell.calls else "–", ""),
-            ("Missing a call", span_text(cell), f"values of the exact top {count(found.of)} that a call lacks"),
+            *(of_calls if cell.calls else []),
             ("Risk", cell.risk or "–", "over every arrival order, by the analysis"),
             ("p clean", clean, "that a random arrival order loses nothing"),
             ("Population", count(risk.population if risk else None), "scores in the threshold bin"),

@@ -43,12 +43,19 @@ def environment_page() -> None:
     found = held.found
     if found is None or again:
         with button:
-            st.button("Look again", key="environment-looking", icon=":material/refresh:", disabled=True)
+            st.button(
+                "Look again",
+                key="environment-looking",
+                icon=":material/refresh:",
+                disabled=True,
+                width="stretch",
+            )
         _look(held, place, found)
         st.rerun()  # the other button takes its place
     with button:
         st.button(
             "Look again",
+            width="stretch",
             key="environment-look",
             icon=":material/refresh:",
             on_click=lambda: st.session_state.update({_AGAIN: True}),
