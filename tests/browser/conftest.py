@@ -84,8 +84,8 @@ def served(dumps: Path) -> Iterator[str]:
 
 @contextmanager
 def serving(arguments: Sequence[str], log: Path, script: str = "app.py") -> Iterator[str]:
-    """The app, or another script, on a free port while the context lasts; what it says goes to ``log``, where no traceback may stand,
-    and nothing of its own stays in a folder beside that."""
+    """The app, or another script, on a free port while the context lasts; what it says goes to ``log``, where no
+    traceback may stand, and nothing of its own stays in a folder beside that."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

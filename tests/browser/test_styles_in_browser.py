@@ -1,4 +1,4 @@
-"""Every style that the app adds finds what it is for: another Streamlit that names its elements otherwise fails here."""
+"""Every style that the app adds finds what it is for: a Streamlit that names its elements otherwise fails here."""
 
 from __future__ import annotations
 

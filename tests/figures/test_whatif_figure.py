@@ -13,7 +13,8 @@ import workbench as wb
 from workbench.analysis.curves import Curve
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
-from workbench.figures.whatif import BLOCKS, DEEPEST, whatif_figure, whatif_table
+from workbench.figures.scales import DEEPEST
+from workbench.figures.whatif import BLOCKS, whatif_figure, whatif_table
 
 
 def row(population: int = 5000, length: int = 20000, above: int = 100) -> wb.Row:
@@ -114,6 +115,16 @@ def test_what_is_and_what_is_altered_are_marked_by_text_and_line(found: wb.WhatI
     assert placed["altered"] == pytest.approx(math.log10(6144))
     assert {"line population", "line capacity"} <= placed.keys()
     assert not {"altered"} & {one.name for one in whatif_figure(found.curve("capacity"), 4096, 4096).layout.annotations}
+
+
+def test_sentence_picture_and_controls_have_room_on_one_screen(found: wb.WhatIf) -> None:
+    figure = whatif_figure(found.curve("capacity"), 4096, 6144)
+    assert figure.layout.height <= 420
+    placed = {one.name: (one.yshift, one.x, one.xanchor) for one in figure.layout.annotations}
+    heights = [placed[name][0] for name in ("as it is", "altered", "safe from 5,000")]
+    assert len(set(heights)) < 3  # not a line for each
+    far = whatif_figure(found.curve("capacity"), 512, None)
+    assert {one.yshift for one in far.layout.annotations if one.name in ("as it is", "safe from 5,000")} == {17}
 
 
 def test_blocks_that_overflow_first_have_a_line_of_their_own() -> None:
