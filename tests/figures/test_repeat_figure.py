@@ -120,3 +120,12 @@ def test_nan_and_empty_rows_draw() -> None:
     assert marks == {0: ABOVE, 2: BELOW}
     nothing = repeatability(torch.zeros(0), torch.full((2,), -1), [torch.full((2,), -1)] * 2)
     assert held_figure(nothing).data == ()
+
+
+def test_few_whole_numbers_have_no_ticks_between_them() -> None:
+    nothing = torch.full((3,), -1)
+    empty = held_figure(repeatability(torch.zeros(0), torch.zeros(0, dtype=torch.int64), [nothing] * 2))
+    scores = torch.tensor([3.0, 2.0, 1.0])
+    one = repeatability(scores, torch.tensor([0]), [torch.tensor([0]), torch.tensor([1])])
+    for figure in (empty, held_figure(one), frequency_figure(one, 1)):
+        assert (figure.layout.xaxis.tickformat, figure.layout.xaxis.dtick) == (",d", 1)

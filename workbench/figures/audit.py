@@ -11,7 +11,7 @@ from workbench.audit.summary import PathTally, Summary
 from workbench.audit.tables import UNKNOWN, is_told
 from workbench.audit.words import share_words
 from workbench.figures import palette
-from workbench.figures.frame import axis, new_figure
+from workbench.figures.frame import axis, new_figure, whole_ticks
 from workbench.figures.words import count, plain, plural
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def paths_figure(found: Summary) -> go.Figure:
             )
         )
     most = max((max(path.certain + path.at_risk, path.invalid + path.lossy) for path in paths), default=1)
-    whole = {"dtick": 1} if most < 8 else {}  # else ticks would be halves
-    figure.update_xaxes(**axis("rows", range=[0, 1.02 * max(1, most)], tickformat=",d", **whole))
+    figure.update_xaxes(**axis("rows", range=[0, 1.02 * max(1, most)], **whole_ticks(most)))
     figure.update_yaxes(
         **axis(
             "",

@@ -47,6 +47,12 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def whole_ticks(span: float) -> dict[str, Any]:
+    """What keeps the ticks of whole numbers whole: plotly puts some between them where few are shown, and then writes
+    the same number twice."""
+    return {"tickformat": ",d", **({"dtick": 1} if span < 8 else {})}
+
+
 def casing(line: dict[str, Any]) -> dict[str, Any]:
     """The line that goes beneath another one which crosses bars, so that it is seen on them as it is on paper."""
     return {"color": palette.PAPER, "width": line["width"] + 3}

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.analysis.repeatability import Held, Member, Repeatability
 from workbench.figures import palette
-from workbench.figures.frame import axis, new_figure
+from workbench.figures.frame import axis, new_figure, whole_ticks
 from workbench.figures.words import count, value
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def held_figure(found: Repeatability) -> go.Figure:
             )
             _numbers(figure, numbers, before, whole)
         before += numbers
-    figure.update_xaxes(**axis("indices", range=[0, 1.02 * whole], tickformat=",d"))
+    figure.update_xaxes(**axis("indices", range=[0, 1.02 * whole], **whole_ticks(whole)))
     figure.update_yaxes(
         **axis(
             "",
@@ -155,7 +155,7 @@ def frequency_figure(found: Repeatability, k: int) -> go.Figure:
         font={"size": 12, "color": palette.THRESHOLD},
     )
     figure.update_xaxes(
-        **axis("rank of the score in the row, 1 the best", range=[low - pad, high + pad], tickformat=",d")
+        **axis("rank of the score in the row, 1 the best", range=[low - pad, high + pad], **whole_ticks(high - low))
     )
     figure.update_yaxes(**axis("calls that select it, %", range=[-4, 104], tickvals=[0, 25, 50, 75, 100]))
     figure.update_layout(hovermode="closest", **_legend(1.08))
@@ -210,8 +210,7 @@ def missing_figure(missing: Sequence[int], of: int) -> go.Figure:
         **axis(
             f"missing, of {count(of)}",
             range=[0, 1.15 * max(1, top)],
-            tickformat=",d",
-            **({"dtick": 1} if top < 6 else {}),
+            **whole_ticks(top),
         )
     )
     figure.update_layout(bargap=0.15, dragmode=False)

@@ -85,6 +85,6 @@ def mean_scale(risks: Sequence[Risk]) -> Scale:
 
 def _thinned(low: int, high: int) -> list[int]:
     """Whole steps, few enough to read: the lowest, then those that 0 is among."""
-    every = max(1, math.ceil((high - low) / 4))
+    every = max(1, math.ceil((high - low) / 3))
     inner = [step for step in range(low, high + 1) if step % every == 0 and step - low >= every]
     return [low, *inner]

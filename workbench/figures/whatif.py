@@ -93,8 +93,8 @@ def _population(figure: go.Figure, curve: Curve, at: np.ndarray) -> None:
         figure.add_annotation(
             xref="paper",
             x=0.5,
-            yref="y domain",
-            y=0.5,
+            yref="paper",  # an axis that nothing is drawn on has no domain
+            y=sum(_DOMAINS[0]) / 2,
             text="this path has no buffer that fills",
             showarrow=False,
             font={"color": palette.MUTED},
