@@ -57,8 +57,8 @@ class Shot:
 SHOTS = (
     Shot("inspect", f"{_LM_HEAD}&path=sglang.fast_topk&bin=204", "What threshold bin 204 holds"),
     Shot("overview", "scan=samples", "Look again"),
-    Shot("compare", f"{_LM_HEAD}&on=sglang.fast_topk&at=stock", "sglang.fast_topk (stock): can lose", 1000),
-    Shot("what-if", f"{_LM_HEAD}&path=sglang.fast_topk&against=capacity&capacity=6144", "With a buffer of 6144", 1060),
+    Shot("compare", f"{_LM_HEAD}&on=sglang.fast_topk&at=stock", "sglang.fast_topk (stock): can lose"),
+    Shot("what-if", f"{_LM_HEAD}&path=sglang.fast_topk&against=capacity&capacity=6144", "With a buffer of 6144"),
     Shot("remedies", f"{_V100}&scope=capture", "vllm==0.33.0: keeps every winner"),
     Shot(
         "divergence",

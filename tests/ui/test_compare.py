@@ -60,6 +60,10 @@ def table(test: AppTest) -> object:
     return test.main.dataframe[-1].value
 
 
+def columns(test: AppTest) -> list[str]:
+    return list(test.main.dataframe[-1].proto.column_order)
+
+
 def picture(test: AppTest) -> dict[str, int]:
     """How many marks of each state the picture shows."""
     (chart,) = test.get("plotly_chart")
@@ -96,6 +100,9 @@ def test_a_row_on_every_path_and_variant(page: Open, folder: Path) -> None:
     assert "vllm.histogram_256 (stock): can lose" in texts(test)
     metrics = {one.label: one.value for one in test.metric}
     assert (metrics["Population"], metrics["Capacity"], metrics["Risk"]) == ("9,000", "4,096", "at risk")
+    assert "Calls that lost" not in metrics  # there are none yet: the reasons have the room
+    assert "missing" not in columns(test)
+    assert columns(test)[-1] == "why"
 
 
 def test_models_are_called_when_asked_and_kept(page: Open, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +116,8 @@ def test_models_are_called_when_asked_and_kept(page: Open, folder: Path, monkeyp
         assert (line["calls"], line["lost_calls"]) == (10, (report["verdict"] == "lossy").sum())
         assert line["missing_mean"] == pytest.approx(report["missing"].mean())
     assert ", 10 calls each by " in texts(test)
+    assert {"verdict", "missing"} < set(columns(test))
+    assert {one.label: one.value for one in test.metric}["Calls that lost"].endswith(" of 10")
     assert not [one for one in test.main.button if one.label.startswith("Call")]
 
     def never(*_: object) -> None:

@@ -178,7 +178,9 @@ def test_tokens_are_compared(page: Open) -> None:
     test = page(*files("a", "lossy"))
     tokens = table(test, "token_a")
     assert tokens[["step", "state", "token_a", "token_b"]].values.tolist()[0] == [2, "token differs", 13, 17]
-    assert "Tokens** — 1 of 4 part" in texts(test)
+    said = texts(test)
+    assert "Tokens** — 1 of 4 part" in said
+    assert said.index("Tokens**") < said.index("Where they part**")  # on the first screen, beside the counts
 
 
 def test_runs_that_do_not_part_are_said_to_be_the_same(page: Open, runs: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from workbench.figures.compare import shown_texts, span_text
-from workbench.figures.words import count, probability
+from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.compare import NOT_CALLED, Compared, Place
 from workbench.runs.compare_words import spot_sentence
@@ -110,6 +110,7 @@ def show_table(found: Compared, chosen: Place, key: str) -> None:
         if at and places[at[0]] != chosen:  # the browser may tell of the line that was marked for it: no choice
             COMPARE.change(on=places[at[0]][0], at=places[at[0]][1])
 
+    st.markdown(f"**{plural(len(places), 'cell')}** — a click on one shows it above, with its reasons in full")
     text = st.column_config.TextColumn
     by_calls = ("verdict", "missing") if any(cell.calls for cell in found.cells.values()) else ()
     more = {"variants": {}, "engines": {"engine": 80}, "releases": {"op": 190, "release": 110}}[found.axis]
