@@ -1,13 +1,16 @@
-"""Processes that begin with torch imported, which is most of what a short command takes.
+"""Processes that begin with torch and other libraries imported, which is most of what a short command takes.
 
 ``run`` stands in for ``subprocess.run([sys.executable, "-m", …])`` and ``[sys.executable, "-c", …]`` where a test asks
 what a command does in a process of its own, and not how Python or torch start in one. A process for each process of
-tests (this file, run as a program) imports torch, and nothing of the workbench, and forks for every command.
+tests (this file, run as a program) imports them, and nothing of the workbench, and forks for every command.
+Its copies end as Python does but for the last step: what lies in memory is left to the system, which saves 0.2 s.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -15,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,6 +26,16 @@ from pathlib import Path
 from typing import Any
 
 MOST = 1 << 20  # bytes of a request, most of which is the environment
+LIBRARIES = (
+    "torch",
+    "pandas",
+    "pyarrow.parquet",
+    "rich.console",
+    "rich.table",
+    "typer.main",
+    "typer.testing",
+    "pytest",
+)
 AT_START = ("PYTHON", "OMP_", "MKL_", "TORCH_")  # variables that are read before a command begins
 
 
@@ -101,8 +115,27 @@ def _become(asked: dict[str, Any]) -> None:
         exec(compile(what, "<string>", "exec"), main.__dict__)
 
 
-if __name__ == "__main__":
-    import torch  # noqa: F401
+def _end(code: object) -> None:
+    """End as Python does where a command gave its code: threads, what was registered, what is printed. Returns where it
+    gave none, for Python to say so."""
+    if not (code is None or isinstance(code, int)):
+        return
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+    os._exit((code or 0) & 0xFF)
 
+
+if __name__ == "__main__":
+    for library in LIBRARIES:
+        importlib.import_module(library)
     gc.freeze()  # so that no collection in a copy touches, and thereby copies, what is shared
-    _become(_requests(socket.socket(fileno=int(sys.argv[1]))))
+    asked = _requests(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        _become(asked)
+    except SystemExit as ended:
+        _end(ended.code)
+        raise
+    _end(None)
