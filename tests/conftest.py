@@ -15,6 +15,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are copies of this process, as `tests/forked.py` says."""
+    from tests import forked
+
+    monkeypatch.setattr(forked.host, "subprocess", forked.STARTS)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def scans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What pages scan is kept in a folder of the tests' own, and not in the user's cache."""

@@ -50,7 +50,7 @@ def run(
     program, kind, *rest = map(str, command)
     environment = dict(os.environ if env is None else env)
     assert (program, kind in ("-m", "-c")) == (sys.executable, True), command
-    assert _at_start(environment) == _at_start(os.environ), "Python has started already: use subprocess"
+    assert at_start(environment) == at_start(os.environ), "Python has started already: use subprocess"
     request = json.dumps({"kind": kind, "rest": rest, "folder": str(cwd or Path.cwd()), "environment": environment})
     coming, going = os.pipe()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, os.fdopen(coming) as code:
@@ -64,7 +64,8 @@ def run(
     return subprocess.CompletedProcess([program, kind, *rest], int(ended), *said)
 
 
-def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
+def at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """What Python and torch read of an environment before a command begins."""
     return {name: environment[name] for name in environment if name.startswith(AT_START) and name != "PYTHONPATH"}
 
 

@@ -17,6 +17,7 @@ from workbench.engines.named import NamedEngine, named_engine
 from workbench.engines.timing import Sampling
 from workbench.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 WAYS = """
 import ctypes, os, signal, subprocess, sys, time
 import torch
