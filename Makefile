@@ -13,10 +13,13 @@ PYTEST = $(BIN)/python -m pytest --timeout $(LIMIT) --timeout-method signal
 # What is compiled is kept, whatever a shell is told: every process that tests start would compile the workbench again.
 export PYTHONDONTWRITEBYTECODE :=
 # Runs every cell, each notebook in a kernel of its own.
-NOTEBOOKS := $(BIN)/python -m pytest --nbmake --nbmake-timeout=120 -n 2 --dist loadfile docs/notebooks
+NOTEBOOKS := $(BIN)/python -m pytest --nbmake --nbmake-timeout=120 docs/notebooks
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help app test test-all lint format bench browser screenshots clean
+# What one core is enough for, two at a time; each says what it has to say when it is done.
+BESIDE := --jobs 2 --output-sync=target lint alone notebooks
+
+.PHONY: help app test test-all lint alone notebooks format bench browser screenshots clean
 
 help:
 	@echo "make app       set up, then serve the app on http://127.0.0.1:8501"
@@ -32,15 +35,21 @@ app: $(VENV)/.app
 	$(BIN)/python -m streamlit run app.py
 
 test: LIMIT := 300
-test: lint browser
+test: $(VENV)/.test browser
+	$(MAKE) $(BESIDE) LIMIT=$(LIMIT) CHOSEN='-m "not slow"'
 	$(PYTEST) -m "not slow" $(SPREAD)
-	$(PYTEST) -m "not slow" $(ALONE)
-	$(NOTEBOOKS)
 
 test-all: LIMIT := 3000
-test-all: lint browser
+test-all: $(VENV)/.test browser
+	$(MAKE) $(BESIDE) LIMIT=$(LIMIT) CHOSEN=
 	$(PYTEST) $(SPREAD)
-	$(PYTEST) $(ALONE)
+
+alone: LIMIT ?= 300
+alone: CHOSEN ?= -m "not slow"
+alone: $(VENV)/.test
+	$(PYTEST) $(CHOSEN) $(ALONE)
+
+notebooks: $(VENV)/.test
 	$(NOTEBOOKS)
 
 lint: $(VENV)/.test

@@ -38,10 +38,14 @@ class Forked:
     def __init__(self, command: Sequence[str], *, pass_fds: Sequence[int], env: Mapping[str, str], **_: object) -> None:
         self.returncode: int | None = None
         reads, writes = os.pipe()
+        begun, begins = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _go_on(command, writes, pass_fds, env)
+            _go_on(command, writes, begins, pass_fds, env)
         os.close(writes)
+        os.close(begins)
+        os.read(begun, 1)  # from here on it leads a session, by which it is ended
+        os.close(begun)
         self.stdout = os.fdopen(reads, "rb")
 
     def wait(self) -> int:
@@ -60,11 +64,14 @@ def _start(command: Sequence[str], *, env: Mapping[str, str], **more: Any) -> Fo
 STARTS = SimpleNamespace(Popen=_start, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
 
 
-def _go_on(command: Sequence[str], writes: int, given: Sequence[int], environment: Mapping[str, str]) -> None:
+def _go_on(
+    command: Sequence[str], writes: int, begins: int, given: Sequence[int], environment: Mapping[str, str]
+) -> None:
     """Become the command in the copy; never returns."""
     code = 1
     try:
         os.setsid()
+        os.write(begins, b"1")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(writes, 1)
         os.dup2(writes, 2)
@@ -83,7 +90,7 @@ def _go_on(command: Sequence[str], writes: int, given: Sequence[int], environmen
         os.environ.update(environment)
         _forget()
         torch.manual_seed(SEED)
-        sys.stdout, sys.stderr = (io.TextIOWrapper(open(one, "wb", 0), write_through=True) for one in (1, 2))
+        sys.stdout, sys.stderr = (io.TextIOWrapper(os.fdopen(one, "wb", 0), write_through=True) for one in (1, 2))
         sys.argv = [command[4], *command[5:]]
         code = importlib.import_module(command[4]).main(list(command[5:]))
     except SystemExit as ended:

@@ -22,6 +22,7 @@ from workbench.capture import Row, write_capture
 
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
+pytestmark = pytest.mark.usefixtures("forked_workers")
 VENDOR = ("--engine", "vendor")
 SGLANG = replace(KNOWN, op="sglang.topk_transform_paged_v2", release="sglang==0.5.23", k=512)
 
@@ -160,8 +161,9 @@ def test_a_timeout_is_for_what_can_hang(cli: Cli, captures: Path) -> None:
 
 @pytest.mark.parametrize("hangs", ["op", "module"])
 def test_an_interrupt_leaves_nothing_behind(captures: Path, tmp_path: Path, hangs: str) -> None:
-    (tmp_path / "mine.py").write_text("import time\n\ndef op(*_):\n    time.sleep(600)\n")
-    (tmp_path / "module.py").write_text("import time\ntime.sleep(600)\n")
+    hang = "open('hangs', 'w').close(); time.sleep(600)"
+    (tmp_path / "mine.py").write_text(f"import time\n\ndef op(*_):\n    {hang}\n")
+    (tmp_path / "module.py").write_text(f"import time\n{hang}\n")
     name = "mine:op" if hangs == "op" else "module:f"
     heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # whatever started the tests
     code = f"{heeds}\nfrom workbench.cli.main import main; main()"
@@ -171,9 +173,9 @@ def test_an_interrupt_leaves_nothing_behind(captures: Path, tmp_path: Path, hang
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": root}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as program:
         until = time.monotonic() + 60
-        while not (found := children(program.pid)) or time.monotonic() > until:
+        while not (tmp_path / "hangs").exists() and time.monotonic() < until:
             time.sleep(0.1)
-        time.sleep(4)  # into what hangs
+        assert (found := children(program.pid))
         program.send_signal(signal.SIGINT)
         stdout, stderr = program.communicate(timeout=20)
     assert (program.returncode, stdout) == (130, b"")

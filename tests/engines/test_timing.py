@@ -23,6 +23,7 @@ from workbench.paths.catalog import get_path
 from workbench.runs.bench import Plan, Timers, run_bench
 from workbench.runs.bench_grid import contenders, grid
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 CPU = torch.device("cpu")
 FEW = Sampling(3, 1)
 

@@ -29,6 +29,7 @@ from workbench.paths.selection import UNWRITTEN
 from workbench.vendor.release import Wheel
 
 ROWS, WIDTH, STRIDE = 3, 4099, 4224
+pytestmark = pytest.mark.usefixtures("forked_workers")
 LENGTHS = (4099, 3000, 100)
 
 

@@ -81,7 +81,7 @@ def build_source(
         flags = [f"-I{kernels_dir()}", "-include", str(SHIM), *(["-DEMULATED_OWN"] if wrapper else []), *options]
         text = f'#include "{source}"\n{wrapper}'
         kernel = folder / f"{secrets.token_hex(12)}.o"
-        _compiled(kernel, ["-g", "-fsanitize=thread", *flags, "-x", "c++", "-"], text)
+        _compiled(kernel, ["-g1", "-fsanitize=thread", *flags, "-x", "c++", "-"], text)
         _compiled(library, ["-shared", "-Wl,-Bsymbolic", str(kernel), *map(str, runs), "-ldl"])
         kernel.unlink()
     return _load(library)

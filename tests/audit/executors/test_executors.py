@@ -37,6 +37,7 @@ from workbench.audit.executors.ray import OnRay
 from workbench.audit.unit import Unit
 from workbench.errors import CaptureError, UsageError, WorkbenchError
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
 SLOW = [pytest.param(by, marks=pytest.mark.slow) for by in (signal.SIGSEGV, signal.SIGABRT, -3)]
 
 

@@ -31,6 +31,7 @@ from workbench.runs.report import Line
 from workbench.runs.run import run_case
 
 Play = Callable[[str], None]
+pytestmark = pytest.mark.usefixtures("forked_workers")
 WIDTH = 33000
 
 
