@@ -13,6 +13,7 @@ import gc
 import importlib
 import io
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -92,7 +93,8 @@ def _go_on(
         torch.manual_seed(SEED)
         sys.stdout, sys.stderr = (io.TextIOWrapper(os.fdopen(one, "wb", 0), write_through=True) for one in (1, 2))
         sys.argv = [command[4], *command[5:]]
-        code = importlib.import_module(command[4]).main(list(command[5:]))
+        runpy.run_module(command[4], run_name="__main__", alter_sys=True)
+        code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except KeyboardInterrupt:

@@ -90,7 +90,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def cli(monkeypatch: pytest.MonkeyPatch, forked_workers: None) -> Callable[..., Result]:
     """Run the program in-process with 100 columns; no defect of it may pass for an error of the user."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)

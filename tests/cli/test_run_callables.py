@@ -18,7 +18,6 @@ from workbench.cli.main import app
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
 
-pytestmark = pytest.mark.usefixtures("forked_workers")
 MINE = """
 import torch
 

@@ -22,7 +22,6 @@ from workbench.capture import Row, write_capture
 
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
-pytestmark = pytest.mark.usefixtures("forked_workers")
 VENDOR = ("--engine", "vendor")
 SGLANG = replace(KNOWN, op="sglang.topk_transform_paged_v2", release="sglang==0.5.23", k=512)
 

@@ -61,7 +61,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture
-def app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+def app(folder: Path, monkeypatch: pytest.MonkeyPatch, forked_workers: None) -> Callable[..., AppTest]:
     """Open the app, with query parameters and arguments as given (by default the folder)."""
 
     def open_app(arguments: Sequence[str] | None = None, **params: str) -> AppTest:
