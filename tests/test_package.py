@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from workbench.analysis.risk import LOSING
+from workbench.analysis.verdict import LOST
 from workbench.resources import app_entry, kernels_dir, samples_dir
 
 ROOT = Path(__file__).parent.parent
@@ -67,6 +69,27 @@ def test_rooms_never_import_the_package_root() -> None:
     sources = list((ROOT / "workbench").rglob("*.py"))
     assert len(sources) > 30
     assert [path for path in sources if "workbench" in imports(path)] == []
+
+
+def spelled(source: Path) -> list[tuple[object, ...]]:
+    """The constants of every tuple, list and set of them in a module, but those of annotations."""
+    tree = ast.parse(source.read_text())
+    annotated = {id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set) and id(node) not in annotated:
+            values = [one.value for one in node.elts if isinstance(one, ast.Constant)]
+            found += [tuple(values)] if len(values) == len(node.elts) else []
+    return found
+
+
+def test_the_levels_and_verdicts_of_a_loss_have_one_name() -> None:
+    """``analysis.risk.LOSING`` and ``analysis.verdict.LOST``, for whoever asks whether a row lost or can lose."""
+    assert LOSING == ("at risk", "certain")
+    sources = (ROOT / "workbench").rglob("*.py")
+    places = {source.relative_to(ROOT).as_posix(): spelled(source) for source in sources}
+    assert [name for name, found in places.items() if LOSING in found] == []
+    assert [name for name, found in places.items() if LOST in found] == ["workbench/analysis/verdict.py"]
 
 
 def test_the_app_entry_is_thin() -> None:

@@ -7,7 +7,7 @@ first to arrive, and the ``need`` best of those are selected exactly. ``survival
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from workbench.analysis.outlooks import fills_buffer, outlook_of
 from workbench.analysis.profile import Filling, RowProfile
@@ -19,6 +19,8 @@ from workbench.paths.spec import Path, Variant
 from workbench.rendering import Rendered
 
 Level = Literal["safe", "at risk", "certain"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+LOSING: tuple[Level, ...] = LEVELS[1:]  # some arrival order loses winners
 
 ORDERED = 0.9  # rank correlation of score and position from which the mean over random orders is not to be trusted
 

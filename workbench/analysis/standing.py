@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
+from workbench.analysis.risk import LOSING
+from workbench.analysis.verdict import LOST
+
 State = Literal["loses", "can lose", "clean", "refused", "fault", "unknown"]
 STATES: tuple[State, ...] = get_args(State)
-LOSING: tuple[State, ...] = ("loses", "can lose")
-JUDGED: tuple[State, ...] = (*LOSING, "clean")
+LOSING_STATES: tuple[State, ...] = ("loses", "can lose")
+JUDGED: tuple[State, ...] = (*LOSING_STATES, "clean")
 SURE = 0.01  # the chance of calls without a loss, above which they do not clear a row that can lose
 
 
@@ -26,11 +29,11 @@ def standing(
             risk covers every arrival order.
         refused: whether there was no call because the row was refused.
     """
-    if verdict in ("lossy", "invalid"):
+    if verdict in LOST:
         return "loses"
     if refused:
         return "refused"
-    if risk in ("at risk", "certain") and not (observed and calls and chance(p_clean, calls) <= SURE):
+    if risk in LOSING and not (observed and calls and chance(p_clean, calls) <= SURE):
         return "loses" if risk == "certain" and not observed else "can lose"
     if verdict is not None or risk == "safe":
         return "clean"
@@ -53,7 +56,7 @@ class Span:
     @property
     def loses(self) -> bool:
         """Whether they lose or can lose."""
-        return self.states[0] in LOSING
+        return self.states[0] in LOSING_STATES
 
 
 def spans(states: Sequence[State]) -> list[Span]:
@@ -65,7 +68,7 @@ def spans(states: Sequence[State]) -> list[Span]:
     for at, state in enumerate(states):
         if state not in JUDGED:
             continue
-        if found and found[-1].loses == (state in LOSING):
+        if found and found[-1].loses == (state in LOSING_STATES):
             found[-1] = Span((*found[-1].states, state), found[-1].first, at)
         else:
             found.append(Span((state,), at, at))

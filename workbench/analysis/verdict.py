@@ -12,6 +12,7 @@ from workbench.numeric.select import Difference, difference
 from workbench.rendering import Rendered
 
 Kind = Literal["invalid", "lossy", "ties", "exact"]
+LOST: tuple[Kind, ...] = ("lossy", "invalid")  # of a selection that is not an exact top-k
 EMPTY = -1
 
 

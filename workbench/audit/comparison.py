@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.analysis.risk import LEVELS
 from workbench.audit.comparing import PLACE, Rows, Side, severity, windows
 from workbench.audit.dataset import MOST_ROW, Dataset, Words
-from workbench.audit.summing import FAR, LEVELS, VERDICTS
+from workbench.audit.summing import FAR, VERDICTS
 from workbench.audit.tally import BIT
 from workbench.errors import UsageError
 

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.audit.telling import LOST, RISKY, counting_lines, may_count, telling
+from workbench.analysis.risk import LOSING
+from workbench.analysis.verdict import LOST
+from workbench.audit.telling import counting_lines, may_count, telling
 from workbench.audit.work import CENSUS, RECORDED
 
 NEEDED = ("file", "row", "scores", "engine", "path", "reached", "verdict", "selection", "risk", "finding", "error")
@@ -27,7 +29,7 @@ def bad_lines(table: pa.Table, paths: str = "*") -> np.ndarray:
     known, reached = table["reached"].is_valid().to_numpy(), pc.fill_null(table["reached"], False).to_numpy()
     counts = counting_lines(among("engine", (CENSUS,)), known, reached, may)
     finding = table["finding"].is_valid().to_numpy()
-    return telling(among("engine", (RECORDED,)), counts, among("verdict", LOST), among("risk", RISKY), finding).bad
+    return telling(among("engine", (RECORDED,)), counts, among("verdict", LOST), among("risk", LOSING), finding).bad
 
 
 @dataclass

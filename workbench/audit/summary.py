@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from workbench.analysis.risk import LEVELS
 from workbench.audit.dataset import CURE, Dataset, FileLine
-from workbench.audit.summing import BY, COLUMNS, LEVELS, VERDICTS, Summing
+from workbench.audit.summing import BY, COLUMNS, VERDICTS, Summing
 from workbench.audit.tally import Grid, Tally
 from workbench.audit.unfinished import Unfinished
 from workbench.capture.values import shown

@@ -9,15 +9,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from workbench.analysis.risk import Level
-from workbench.analysis.verdict import Kind
+from workbench.analysis.risk import LEVELS, LOSING
+from workbench.analysis.verdict import LOST, Kind
 from workbench.audit.dataset import ENGINES, MOST_ROW, Lines, Words
 from workbench.audit.tally import BIT, Counter, GridCounter, Seen, Tally, tally_rows
-from workbench.audit.telling import LOST, RISKY, Telling, counting_lines, may_count, telling
+from workbench.audit.telling import Telling, counting_lines, may_count, telling
 from workbench.audit.work import CENSUS, RECORDED
 
 BY = ("op", "release", "layer", "step", "rank", "file")
-LEVELS: tuple[str, ...] = get_args(Level)
 VERDICTS: tuple[str, ...] = get_args(Kind)
 KNOWN = {"engine": ENGINES, "verdict": VERDICTS, "risk": LEVELS}
 COLUMNS = (
@@ -28,7 +27,7 @@ COLUMNS = (
 FAR = 1 << 53  # layers, steps and ranks lie nearer to 0
 _AT_RISK, _CERTAIN = LEVELS.index("at risk"), LEVELS.index("certain")
 _INVALID, _LOSSY = VERDICTS.index("invalid"), VERDICTS.index("lossy")
-_LOST, _RISKY = [VERDICTS.index(one) for one in LOST], [LEVELS.index(one) for one in RISKY]
+_LOST, _LOSING = [VERDICTS.index(one) for one in LOST], [LEVELS.index(one) for one in LOSING]
 
 
 class Vocabulary:
@@ -86,7 +85,7 @@ class Judged:
     @cached_property
     def telling(self) -> Telling:
         """What the lines tell of."""
-        lost, risky = np.isin(self.verdict, _LOST), np.isin(self.risk, _RISKY)
+        lost, risky = np.isin(self.verdict, _LOST), np.isin(self.risk, _LOSING)
         return telling(self.recorded, self.counts, lost, risky, self.finding)
 
     def row_bits(self, lines: Lines) -> np.ndarray:

@@ -10,7 +10,6 @@ import numpy as np
 from workbench.paths.catalog import PATHS
 from workbench.runs.run import SYSTEMS
 
-LOST, RISKY = ("lossy", "invalid"), ("at risk", "certain")  # verdicts, risks
 _SERVED = frozenset(path.name for path in PATHS if path.system in SYSTEMS)
 
 
@@ -41,7 +40,7 @@ def telling(
 
     Args:
         recorded: lines of recorded selections. counts: as ``counting_lines`` has it. lost: with a verdict of ``LOST``.
-            risky: with a risk of ``RISKY``. finding: with a finding.
+            risky: with a risk of ``LOSING``. finding: with a finding.
     """
     return Telling(recorded & lost, counts & risky, finding & (counts | recorded))
 

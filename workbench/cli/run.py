@@ -178,13 +178,16 @@ def _asked(engine: list[str] | None, op: list[str] | None) -> tuple[str | None, 
 
 
 def _print(report: Report, about: str, notes: Sequence[str]) -> None:
+    from workbench.analysis.batch_verdict import KINDS
+    from workbench.analysis.risk import LEVELS
+
     say(f"{counted(len(report), 'line')}, {about}", "bold")
     lines((f"note: {note}" for note in notes), indent="")
     _print_about(report)
     groups: dict[tuple[str | None, str | None, str], list[Line]] = {}
     for line in report:
         groups.setdefault((line.path, line.variant, line.engine), []).append(line)
-    verdicts, risks = ("exact", "ties", "lossy", "invalid"), ("safe", "at risk", "certain")
+    verdicts, risks = KINDS, LEVELS
     say("")
     table(
         [
@@ -274,9 +277,9 @@ def _risks(group: Sequence[Line], risks: Sequence[str]) -> list[int]:
 
 
 def _print_worst(report: Report) -> None:
+    from workbench.analysis.risk import LOSING
     from workbench.runs.inspect import damage
     from workbench.runs.report import Result, line_loses
-    from workbench.runs.sentence import LOSING
 
     found = [line for line in report if line_loses(line)]
     refused = sum(line.refused is not None for line in report)

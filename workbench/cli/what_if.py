@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from workbench.runs.whatif import WhatIf
 
 ALTERED = "What is taken to be another (all of it leaves the file as it is)"
-LOSING = ("at risk", "certain")
 
 
 def _other(most: int, help_: str, least: int = 1) -> Any:
@@ -88,6 +87,7 @@ def what_if(
     workbench what-if capture.safetensors --row 3 --path vllm.filtered --scale 0.25
     workbench what-if capture.safetensors --row 3 --against key_bits
     """
+    from workbench.analysis.risk import LOSING
     from workbench.runs.whatif import what_if as ask
 
     with open_file(file, naming, given) as capture:
@@ -121,6 +121,7 @@ def what_if(
 
 def _path(row: Row, given: Given, k: int | None, path: str | None) -> tuple[str, str]:
     """The path to ask of, and the variant that the row's release has of it."""
+    from workbench.analysis.risk import LOSING
     from workbench.runs.case import Case
     from workbench.runs.inspect import census_of
 

@@ -22,6 +22,7 @@ from typing import Any, get_args
 
 import torch
 
+from workbench.analysis.risk import LOSING
 from workbench.capture.capture import Capture
 from workbench.capture.opening import open_capture
 from workbench.capture.row import Row
@@ -64,7 +65,7 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "digest": (_is_name, "a string"),
     "path": (_is_name, "the name of a path"),
     "variant": (_is_name, "the name of a variant"),
-    "risk": (lambda value: value in ("at risk", "certain"), "'at risk' or 'certain'"),
+    "risk": (lambda value: value in LOSING, " or ".join(map(repr, LOSING))),
     "p_clean": (lambda value: type(value) in (int, float) and 0 <= value < 1, "a number from 0 to below 1"),
     "repeats": (_whole(1, MOST_CALLS), f"an integer from 1 to {MOST_CALLS}"),
     "order": (lambda value: _is_order(value), f"a kind ({', '.join(ORDERS)}), a unit and a seed"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.analysis.risk import Risk
-from workbench.analysis.verdict import Verdict, judge
+from workbench.analysis.verdict import LOST, Verdict, judge
 from workbench.engines.base import Task
 from workbench.engines.model import ModelEngine
 from workbench.errors import UsageError
@@ -21,7 +21,6 @@ from workbench.words import listed
 
 _DIGITS = 10**6  # p_clean is kept with six digits, rounded up, so that machines agree on it
 _TRIES = 64
-LOSES = ("invalid", "lossy")
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ def _losing_order(case: Case, path: Path, variant: Variant, calls: int) -> tuple
     orders += [random_order(path, seed) for seed in range(max(calls, _TRIES))]
     for order in orders:
         verdict = judge(case.row.valid, case.exact.indices, _select(case, path, variant, order).indices, UNWRITTEN)
-        if verdict.kind in LOSES:
+        if verdict.kind in LOST:
             return order, verdict
     raise UsageError(
         f"the model of {path.name} ({variant.name}) lost nothing in {len(orders)} arrival orders, so that no test can "

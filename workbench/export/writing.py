@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from workbench.analysis.verdict import judge
+from workbench.analysis.verdict import LOST, judge
 from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.capture.values import shown
@@ -19,7 +19,7 @@ from workbench.errors import UsageError
 from workbench.export import trace
 from workbench.export.fixture import Fixture, expected_values, write_fixture
 from workbench.export.launch import chosen_op, find_launch
-from workbench.export.losing import LOSES, Losing, chosen_path, losing
+from workbench.export.losing import Losing, chosen_path, losing
 from workbench.export.proof import Selector, prove, run_source
 from workbench.export.provenance import anonymous
 from workbench.export.publishing import CURE, alone, publish, staged
@@ -221,7 +221,7 @@ def _trace(loss: Losing, fixture: Fixture, stem: str) -> _Plan:
 
         def test(select: Selector) -> None:
             verdict = judge(row.valid, loss.case.exact.indices.cpu(), select().cpu(), UNWRITTEN)
-            assert verdict.kind not in LOSES, f"{verdict.missing} missing"
+            assert verdict.kind not in LOST, f"{verdict.missing} missing"
 
         test(lambda: names["run"](row.scores[None], torch.tensor([row.length]))[0])  # type: ignore[operator]
         return ("the definition's reference loses nothing", *prove(loss, test, loss.repeats))

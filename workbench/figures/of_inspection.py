@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.analysis.risk import Risk
+from workbench.analysis.verdict import LOST
 from workbench.errors import UsageError
 from workbench.figures import palette
 from workbench.figures.bins import bin_window, bins_figure
@@ -42,7 +43,7 @@ def default_path(found: Inspection, options: Sequence[str]) -> str:
 
 def colour_of(verdict: str | None, risk: str | None) -> str:
     """The colour of a finding: the verdict's where something was lost, else the risk's."""
-    if verdict in ("lossy", "invalid"):
+    if verdict in LOST:
         return palette.VERDICTS[verdict]
     return palette.risk_colour(risk) if risk is not None else palette.VERDICTS.get(verdict or "", palette.REFUSED_TEXT)
 

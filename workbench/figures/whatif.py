@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.analysis.curves import Curve
-from workbench.analysis.risk import Risk
+from workbench.analysis.risk import LOSING, Risk
 from workbench.analysis.whatif import Parameter
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
@@ -64,7 +64,7 @@ def whatif_figure(curve: Curve, now: float | None, altered: float | None) -> go.
     _span(figure, curve, at, means)
     lanes = (
         ("y2", [_place_of(one.p_clean, chances, one.level == "at risk") for one in curve.risks]),
-        ("y3", [_place_of(one.expected_missing, means, one.level in ("at risk", "certain")) for one in curve.risks]),
+        ("y3", [_place_of(one.expected_missing, means, one.level in LOSING) for one in curve.risks]),
     )
     for lane, of_each in lanes:
         places = np.array(of_each)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from workbench.analysis.verdict import judge
+from workbench.analysis.risk import LOSING
+from workbench.analysis.verdict import LOST, judge
 from workbench.capture.row import Row
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
 from workbench.paths.transforms.recorded import recorded_positions
 from workbench.record.interfaces import TOPK
 from workbench.runs.case import Case
-
-LOSSY = ("lossy", "invalid")
 
 
 def is_bad(row: Row) -> bool:
@@ -24,7 +23,7 @@ def is_bad(row: Row) -> bool:
     if row.indices is not None and not row.outside:
         with suppress(UsageError):  # positions that cannot be told are not judged
             found = judge(row.valid, case.exact.indices, recorded_positions(row).to(row.scores.device))
-            if found.kind in LOSSY:
+            if found.kind in LOST:
                 return True
     if row.call.op == TOPK:
         return False
@@ -39,4 +38,4 @@ def is_bad(row: Row) -> bool:
         if possible is None:
             return False
         risks = [case.risk(path, path.variant("stock")) for path in possible]
-    return any(bool(risk.finding) or risk.level in ("at risk", "certain") for risk in risks)
+    return any(bool(risk.finding) or risk.level in LOSING for risk in risks)

@@ -11,7 +11,8 @@ from itertools import groupby, product
 import torch
 
 from workbench.analysis.altered import ALTERATIONS
-from workbench.analysis.risk import Risk
+from workbench.analysis.risk import LOSING, Risk
+from workbench.analysis.verdict import LOST
 from workbench.capture.row import Row
 from workbench.paths.catalog import find_paths, get_path
 from workbench.paths.conditions import Setup
@@ -21,7 +22,7 @@ from workbench.paths.ops import get_op
 from workbench.paths.spec import Path
 from workbench.runs.case import Case
 from workbench.runs.changes import Change, changes_of, repairs_of
-from workbench.runs.remedy import LOSING, Counted, Outcome
+from workbench.runs.remedy import LOSING_OUTCOMES, Counted, Outcome
 from workbench.runs.run import STOCK, SYSTEMS, run_case
 from workbench.runs.taken import Pair, Taken, Where, taken
 from workbench.words import listed
@@ -163,7 +164,7 @@ class Standing:
         (found,) = run_case(case, engine="recorded")
         if found.line.verdict is not None:
             self.recorded += 1
-            self.lost += found.line.verdict in ("lossy", "invalid")
+            self.lost += found.line.verdict in LOST
 
     def _under(
         self,
@@ -340,9 +341,9 @@ def _worst(found: list[Outcome]) -> Outcome:
     kinds = set(found)
     if len(kinds) == 1:
         return found[0]
-    if kinds <= {"at risk", "certain"}:
+    if kinds <= set(LOSING):
         return "at risk"
-    return "depends" if kinds & set(LOSING) else "unknown"
+    return "depends" if kinds & set(LOSING_OUTCOMES) else "unknown"
 
 
 def _together(found: list[Stands]) -> Stands:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from workbench.analysis.batch_verdict import KINDS, BatchVerdict
 from workbench.analysis.samples import Ratio
+from workbench.analysis.verdict import LOST
 from workbench.capture.strictjson import short
 from workbench.capture.values import path_text, shown
 from workbench.engines.timing import Machine, Sampling
@@ -254,7 +255,7 @@ def _verdict(reader: Members, given: object, where: str) -> BatchVerdict:
     slots = found.duplicates + found.out_of_range + found.unwritten + found.short
     if (
         found.wrong > found.selections
-        or (found.wrong > 0) != (found.kind in ("lossy", "invalid"))
+        or (found.wrong > 0) != (found.kind in LOST)
         or (slots > 0) != (found.kind == "invalid")
         or found.missing_most > found.missing
         or (found.missing > 0) > (found.wrong > 0)

@@ -7,7 +7,17 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workbench.analysis.standing import JUDGED, LOSING, SURE, State, chance, first_clean, is_monotone, regressions
+from workbench.analysis.risk import LOSING
+from workbench.analysis.standing import (
+    JUDGED,
+    LOSING_STATES,
+    SURE,
+    State,
+    chance,
+    first_clean,
+    is_monotone,
+    regressions,
+)
 from workbench.arguments import checked
 from workbench.capture import Capture
 from workbench.capture.row import Row
@@ -19,7 +29,6 @@ from workbench.runs.matrix import MODEL, Cell, Judge, Matrix, MatrixRow, tell_ro
 from workbench.runs.releases import find_releases, ops_given
 
 Method = Literal["bisection", "scan"]
-LEVELS = ("at risk", "certain")
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,17 +211,17 @@ class _Search:
         state, release, predicted = self._state(at), self.releases[at], self._predicted[at].state
         if state not in JUDGED:
             return f"{release} gives no verdict ({state})"
-        if predicted in JUDGED and (state in LOSING) != (predicted in LOSING):
-            did, said = ("loses", "safe") if state in LOSING else ("is clean", "not safe")
+        if predicted in JUDGED and (state in LOSING_STATES) != (predicted in LOSING_STATES):
+            did, said = ("loses", "safe") if state in LOSING_STATES else ("is clean", "not safe")
             return f"{release} {did}, though by routing and the analysis the row is {said} there"
-        return state in LOSING
+        return state in LOSING_STATES
 
 
 def _told(search: _Search, row: MatrixRow, method: Method, because: str, calls: int, notes: Sequence[str]) -> Bisection:
     ran = [release for release in search.releases if release in search.cells]
     states = [search.cells[release].state for release in ran]
     at = first_clean(states)
-    before = [place for place, state in enumerate(states) if state in LOSING and (at is None or place < at)]
+    before = [place for place, state in enumerate(states) if state in LOSING_STATES and (at is None or place < at)]
     clean = None if at is None else ran[at]
     losing = ran[before[-1]] if before else None
     return Bisection(
@@ -238,7 +247,7 @@ def _chance(cells: dict[str, Cell], clean: str | None, losing: str | None) -> fl
     if clean is None:
         return None
     found = cells[clean]
-    known = [found.p_pass] if found.risk in LEVELS and found.p_pass is not None else []
+    known = [found.p_pass] if found.risk in LOSING and found.p_pass is not None else []
     if losing is not None:
         known.append(p_losing(cells[losing]))
     return max((chance(one, found.calls) for one in known), default=None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workbench.analysis.repeatability import fingerprint, kind_of
-from workbench.analysis.verdict import judge
+from workbench.analysis.verdict import LOST, judge
 from workbench.capture import Capture, Row
 from workbench.engines.launch import Answer, Launch, OpEngine
 from workbench.paths.catalog import get_path
@@ -148,7 +148,7 @@ def _amount(case: Case, results: Sequence[Result], about: dict[str, str]) -> Cal
     return Called(
         max(made, key=damage),
         len(made),
-        sum(one.line.verdict in ("lossy", "invalid") for one in made),
+        sum(one.line.verdict in LOST for one in made),
         min(missing),
         max(missing),
         kind_of(prints) if len(made) > 1 else None,

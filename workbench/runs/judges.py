@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from workbench.analysis.repeatability import Fingerprint, fingerprint, kind_of
+from workbench.analysis.verdict import LOST
 from workbench.arguments import check_timeout
 from workbench.capture import Capture
 from workbench.capture.row import Row
@@ -256,7 +257,7 @@ def counted(cell: Cell, calls: Sequence[tuple[str, int]]) -> Cell:
         cell,
         calls=len(calls),
         verdict=next(kind for kind in reversed(VERDICTS) if any(verdict == kind for verdict, _ in calls)),
-        lost_calls=sum(verdict in ("lossy", "invalid") for verdict, _ in calls),
+        lost_calls=sum(verdict in LOST for verdict, _ in calls),
         missing_least=min(missing),
         missing_most=max(missing),
         missing_mean=sum(missing) / len(missing),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from workbench.analysis.reference import winners_wanted
 from workbench.analysis.repeatability import Kind as Repeatability
 from workbench.analysis.risk import ORDERED, Level
-from workbench.analysis.standing import LOSING, State, standing
+from workbench.analysis.standing import LOSING_STATES, State, standing
 from workbench.analysis.verdict import Kind as Verdict
 from workbench.arguments import checked
 from workbench.capture import Capture, Row
@@ -105,7 +105,7 @@ class Cell(Rendered):
     @property
     def loses(self) -> bool:
         """Whether the row loses or can lose winners here, or the op did something else that it must not."""
-        return self.state in (*LOSING, "fault")
+        return self.state in (*LOSING_STATES, "fault")
 
     @property
     def why(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from workbench.analysis.repeatability import KINDS
 from workbench.analysis.risk import Level
+from workbench.analysis.verdict import LOST
 from workbench.arguments import checked
 from workbench.capture.values import path_text, shown
 from workbench.errors import UsageError
@@ -183,7 +184,7 @@ def _contradiction(cell: Cell) -> str:
         return "must have a verdict and values missing where it has calls, and nowhere else"
     if cell.lost_calls > cell.calls:
         return f"has {cell.lost_calls} calls that lost of {cell.calls}"
-    if (cell.lost_calls > 0) != (cell.verdict in ("lossy", "invalid")):
+    if (cell.lost_calls > 0) != (cell.verdict in LOST):
         return f"has {cell.lost_calls} calls that lost and the verdict {cell.verdict}"
     least, most, mean = numbers
     if least is not None and most is not None and mean is not None and not least <= mean <= most:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from workbench.analysis.standing import LOSING, SURE, Span, State, chance, spans
+from workbench.analysis.risk import LOSING
+from workbench.analysis.standing import LOSING_STATES, SURE, Span, State, chance, spans
 from workbench.runs.matrix import MODEL, Cell, Matrix
 from workbench.words import few, listed, probability
 
@@ -78,7 +79,7 @@ def why_words(cell: Cell) -> str:
 
 def chance_words(cell: Cell) -> str:
     """How likely as many calls as were made would lose nothing of a row that can lose; empty for other cells."""
-    if cell.state not in ("can lose", "clean") or not cell.observed or cell.risk not in ("at risk", "certain"):
+    if cell.state not in ("can lose", "clean") or not cell.observed or cell.risk not in LOSING:
         return ""
     passes = chance(cell.p_pass, cell.calls)
     if cell.p_pass is None:
@@ -132,7 +133,7 @@ def _told(cells: Sequence[Cell], found: Sequence[Span]) -> str:
     """What the judged releases did, in order."""
 
     def inside(span: Span) -> list[str]:
-        states = ("clean",) if not span.loses else LOSING
+        states = ("clean",) if not span.loses else LOSING_STATES
         return [cell.release for cell in cells[span.first : span.last + 1] if cell.state in states]
 
     def every(span: Span) -> str:
@@ -166,7 +167,7 @@ def _told(cells: Sequence[Cell], found: Sequence[Span]) -> str:
 def _verb(states: Iterable[State], plural: bool = False) -> str:
     """What a row does in releases in which it loses or can lose."""
     lose = "lose" if plural else "loses"
-    kinds = {state for state in states if state in (*LOSING, "fault")}
+    kinds = {state for state in states if state in (*LOSING_STATES, "fault")}
     if kinds == {"can lose"}:
         return "can lose winners"
     if kinds == {"fault"}:

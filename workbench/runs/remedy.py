@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, get_args
 
+from workbench.analysis.risk import LOSING
 from workbench.paths.costs import Cost
 from workbench.rendering import Rendered
 
@@ -19,7 +20,7 @@ State = Literal["keeps every winner", "helps", "does not help", "not known"]
 STATES: tuple[State, ...] = get_args(State)
 Evidence = Literal["observed", "described", "model"]
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)  # the strongest first
-LOSING: tuple[Outcome, ...] = ("at risk", "certain", "depends")
+LOSING_OUTCOMES: tuple[Outcome, ...] = (*LOSING, "depends")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workbench.analysis.repeatability import Repeatability, Tally
-from workbench.analysis.risk import Risk
+from workbench.analysis.risk import LOSING, Risk
 from workbench.analysis.verdict import judge
 from workbench.arguments import checked
 from workbench.capture import Capture, Row
@@ -63,7 +63,7 @@ class Repeated(Rendered):
     def loses(self) -> bool:
         """Whether values vary, a call lost winners or returned invalid slots, or the row is not safe."""
         varies = self.repeatability is not None and self.repeatability.kind == "values vary"
-        return varies or bool(self.lossy_calls) or self.risk in ("at risk", "certain") or self.finding is not None
+        return varies or bool(self.lossy_calls) or self.risk in LOSING or self.finding is not None
 
     @property
     def lossy_calls(self) -> int:

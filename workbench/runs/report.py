@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from workbench.analysis.risk import Risk
-from workbench.analysis.verdict import Verdict
+from workbench.analysis.risk import LOSING, Risk
+from workbench.analysis.verdict import LOST, Verdict
 from workbench.paths.selection import Selection
 from workbench.rendering import Rendered
 
@@ -165,8 +165,8 @@ def line_loses(line: Line) -> bool:
     A callable stands in for the op: the risk of the op's path is not its own, and does not count. Nor does it where a
     real op was to be called and was not.
     """
-    risky = line.risk in ("at risk", "certain") and _risk_counts(line)
-    return risky or line.verdict in ("lossy", "invalid") or line.finding is not None
+    risky = line.risk in LOSING and _risk_counts(line)
+    return risky or line.verdict in LOST or line.finding is not None
 
 
 def _risk_counts(line: Line) -> bool:

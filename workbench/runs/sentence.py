@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from workbench.analysis.risk import Risk
+from workbench.analysis.risk import LOSING, Risk
+from workbench.analysis.verdict import LOST
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.shrink import Shrunk
 from workbench.words import listed
-
-LOSING = ("at risk", "certain")
 
 
 def finding(inspection: Inspection) -> str:
@@ -123,7 +122,7 @@ def _none_ran(results: tuple[Result, ...]) -> str:
 
 def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
     """How what production returned fits the path that the op takes."""
-    lost = recorded.line.verdict in ("lossy", "invalid")
+    lost = recorded.line.verdict in LOST
     reached = next((result for result in results if result.line.reached and result.risk is not None), None)
     if reached is None or reached.risk is None:
         return _who_could(lost, [result.risk for result in results if result.risk is not None])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from workbench.analysis.risk import Risk
+from workbench.analysis.risk import LOSING, Risk
 from workbench.analysis.shrinking.candidate import Candidate, Subject
 from workbench.analysis.shrinking.fault import MOST_CLEAN, Fault, Predicate, look, scattered
 from workbench.analysis.shrinking.shrink import shrinking
@@ -341,7 +341,7 @@ def _chosen(case: Case, path: str | None, variant: str) -> tuple[Path, Variant]:
 def _unsafe(case: Case) -> str:
     """On which paths a row is not safe, to choose from."""
     found = [case.risk(path, path.variant(STOCK)) for path in PATHS]
-    names = [f"{one.path} ({one.level})" for one in found if one.level in ("at risk", "certain")]
+    names = [f"{one.path} ({one.level})" for one in found if one.level in LOSING]
     if not names:
         return "give a path; this row is safe on every path that takes it"
     return f"give a path (--path); this row is not safe on {listed(names)}"

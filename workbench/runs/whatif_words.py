@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.analysis.risk import ORDERED, Risk
+from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
 from workbench.runs.whatif import WhatIf
 from workbench.words import listed
@@ -73,7 +73,7 @@ def _why(risk: Risk, k: int, lost: str) -> str:
     parts = [] if risk.population is None else [_full(risk)]
     if risk.level == "safe" and risk.breach:
         parts.append("but all of the bin wins" if not risk.buffered else "but what is dropped has an equal that stays")
-    if risk.level in ("at risk", "certain") and risk.expected_missing is not None:
+    if risk.level in LOSING and risk.expected_missing is not None:
         parts.append(f"and {risk.expected_missing:.4g} of {k} winners {lost} lost on average")
     elif risk.note:
         parts.append(risk.note)

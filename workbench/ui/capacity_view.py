@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import streamlit as st
 
-from workbench.analysis.risk import Risk
+from workbench.analysis.risk import LOSING, Risk
 from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure, in_order
 from workbench.figures.tables import census_table, outlook_texts
@@ -28,7 +28,7 @@ def show_capacity(found: Inspection, key: str, more: Callable[[], None] | None =
     risks = in_order(found.census, found.reached)
     taken = [risk for risk in risks if not risk.refused]
     over = [risk for risk in taken if risk.breach]
-    losing = [risk for risk in taken if risk.level in ("at risk", "certain")]
+    losing = [risk for risk in taken if risk.level in LOSING]
     text = (
         f"{len(taken)} of {len(risks)} paths take this row; on {len(over) or 'none'} its threshold bin holds more than "
         "the buffer"

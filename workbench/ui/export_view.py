@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 import streamlit as st
 
+from workbench.analysis.risk import LOSING
 from workbench.errors import CaptureError, UsageError
 from workbench.export.launch import able_ops
 from workbench.export.losing import calls_of_a_test
@@ -17,7 +18,6 @@ from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
-from workbench.runs.sentence import LOSING
 from workbench.runs.shrink import Shrunk
 from workbench.ui import state
 from workbench.ui.common import Slots, code, error_box, letters_on_primary, pick_path

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from workbench.analysis.risk import LOSING
+from workbench.analysis.verdict import LOST
 from workbench.figures.words import count, plural
 from workbench.ui import state
 from workbench.ui.loading import Opened, Summary, forget, lines_so_far, summary
@@ -25,7 +27,7 @@ _ABOUT = "a row that lost winners or can lose some, that is invalid, or that can
 
 def is_bad(line: Summary) -> bool:
     """Whether a row is one to look at."""
-    return bool(line.error) or line.verdict in ("lossy", "invalid") or line.risk in ("at risk", "certain")
+    return bool(line.error) or line.verdict in LOST or line.risk in LOSING
 
 
 def ahead(known: Mapping[int, Summary], rows: int, row: int, way: int) -> tuple[int, bool] | None:

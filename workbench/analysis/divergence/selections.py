@@ -9,8 +9,8 @@ import torch
 
 from workbench.analysis.diff import cutoff, score_gap
 from workbench.analysis.repeatability import Kind, compare
+from workbench.analysis.verdict import LOST, judge
 from workbench.analysis.verdict import Kind as VerdictKind
-from workbench.analysis.verdict import judge
 from workbench.numeric.keys import value_keys
 
 Side = Literal["a", "b"]
@@ -27,7 +27,7 @@ class Judged:
     @property
     def lossy(self) -> bool:
         """Whether this side lost winners or holds invalid slots."""
-        return self.verdict in ("lossy", "invalid")
+        return self.verdict in LOST
 
 
 @dataclass(frozen=True)
