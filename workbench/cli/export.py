@@ -91,7 +91,7 @@ def export(
 def _document(done: Exported) -> dict[str, object]:
     texts = {"files": done.files, "unchanged": done.unchanged}
     listed: dict[str, object] = {name: [str(one) for one in paths] for name, paths in texts.items()}
-    fields = ("style", "path", "variant", "risk", "p_clean", "repeats", "missing", "proved", "run")
+    fields = ("style", "path", "variant", "risk", "p_clean", "repeats", "missing", "orders", "proved", "run")
     return {**listed, **{name: getattr(done, name) for name in fields}}
 
 
@@ -103,7 +103,7 @@ def _print(done: Exported, notes: list[str], selector: str | None) -> None:
     lines((f"note: {note}" for note in notes), indent="")
     facts(
         [
-            ("loses", f"{done.path} ({done.variant}), {done.risk}; {done.missing} missing under one arrival order"),
+            ("loses", f"{done.path} ({done.variant}), {done.risk}; {done.missing} missing {done.orders}"),
             ("calls", f"{done.repeats}. {done.why}"),
             ("proved", ", ".join(done.proved)),
         ]

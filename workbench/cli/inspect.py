@@ -41,6 +41,7 @@ from workbench.cli.tables import (
     table,
 )
 from workbench.errors import UsageError
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED
 
 if TYPE_CHECKING:
     from workbench.capture import Capture
@@ -105,8 +106,8 @@ def inspect(
     paths: Annotated[
         str | None, typer.Option(metavar="GLOB", help="Paths to judge; by default the reached one, else all.")
     ] = None,
-    seed: Seed = 0,
-    arrival: Order = "random",
+    seed: Seed = DEFAULT_SEED,
+    arrival: Order = DEFAULT_ORDER,
     html: Annotated[
         str | None,
         typer.Option("--html", metavar="FILE", help="Write one row as a page with pictures that needs no network."),

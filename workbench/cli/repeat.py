@@ -27,6 +27,7 @@ from workbench.cli.options import (
 )
 from workbench.cli.tables import NONE, counted, lines, number, print_refusals, progress, say, score, table
 from workbench.errors import UsageError
+from workbench.paths.orders import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from workbench.runs.repeat import Repeated, Repeats
@@ -49,7 +50,7 @@ def repeat(
         str | None,
         typer.Option(metavar="model|recorded", help="How paths are called; by default both, where there are both."),
     ] = None,
-    seed: Seed = 0,
+    seed: Seed = DEFAULT_SEED,
     json: Json = False,
 ) -> int:
     """Call selectors many times on one row: how often order, ties or values vary, and which indices come and go.

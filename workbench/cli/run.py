@@ -35,6 +35,7 @@ from workbench.cli.order import order_unreliable, order_warning
 from workbench.cli.output import SUFFIXES, check_output, write_output
 from workbench.cli.tables import NONE, counted, lines, named, number, print_refusals, progress, ranges, say, table
 from workbench.errors import UsageError
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED
 from workbench.words import listed
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def run(
     repeats: Annotated[
         int, typer.Option(**integer(1, MOST_REPEATS), help="Runs of each; of a path with another arrival order each.")
     ] = 1,
-    seed: Seed = 0,
-    arrival: Order = "random",
+    seed: Seed = DEFAULT_SEED,
+    arrival: Order = DEFAULT_ORDER,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help=f"Write all lines: {', '.join(SUFFIXES)}.")
     ] = None,

@@ -14,6 +14,7 @@ from workbench.errors import UsageError
 from workbench.export.fixture import MOST_CALLS, calls_needed
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import get_path
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED, RANDOM
 from workbench.paths.selection import UNWRITTEN, Selection
 from workbench.paths.spec import Path, Variant
 from workbench.runs.case import Case
@@ -143,13 +144,14 @@ def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
 
 def random_order(path: Path, seed: int) -> Arrival:
     """The random arrival order of a seed, in the path's own unit."""
-    return Arrival("random", path.arrival_unit, seed)
+    return Arrival(RANDOM, path.arrival_unit, seed)
 
 
 def _losing_order(case: Case, path: Path, variant: Variant, calls: int) -> tuple[Arrival, Verdict]:
-    """The first order that loses: by position, which no random generator decides, else by seed."""
+    """The first order that loses: the default one, so that a fixture counts what ``inspect`` shows, else by position,
+    which no random generator decides, else by seed."""
     unit = path.arrival_unit
-    orders = [Arrival("index", unit), Arrival("reverse", unit)]
+    orders = [Arrival(DEFAULT_ORDER, unit, DEFAULT_SEED), Arrival("index", unit), Arrival("reverse", unit)]
     orders += [random_order(path, seed) for seed in range(max(calls, _TRIES))]
     for order in orders:
         verdict = judge(case.row.valid, case.exact.indices, _select(case, path, variant, order).indices, UNWRITTEN)

@@ -12,6 +12,7 @@ from workbench.errors import UsageError
 from workbench.export.fixture import MISSED_WORDS, Fixture
 from workbench.export.launch import Launch
 from workbench.export.losing import Losing
+from workbench.runs.sentence import spread_words
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _WIDTH = 85
@@ -70,12 +71,21 @@ def summary(losing: Losing, fixture: Fixture) -> str:
     """What happens to the row, in sentences."""
     risk, wanted = losing.risk, fixture.expected.numel()
     told = [
-        f"{losing.named} loses winners of this row of {fixture.row.length} scores, k {fixture.k}: {fixture.missing} of "
-        f"{wanted} under one arrival order."
+        f"The model of {losing.named} loses winners of this row of {fixture.row.length} scores, k {fixture.k}: "
+        f"{fixture.missing} of {wanted} {orders_words(losing)}."
     ]
     if risk.population is not None and risk.room is not None and risk.breach:
         told.append(f"{risk.population} scores share its threshold bin, the buffer takes {risk.room} of them.")
     return " ".join(told)
+
+
+def orders_words(losing: Losing) -> str:
+    """In which arrival orders the model loses so much, and what others lose."""
+    risk = losing.risk
+    if risk.least_missing is not None and risk.least_missing == risk.most_missing:
+        return "in every arrival order"
+    spread = spread_words(risk)
+    return f"in one arrival order, {losing.order.words}{f' ({spread})' if spread else ''}"
 
 
 def slug(stem: str) -> str:

@@ -23,7 +23,7 @@ from workbench.export.losing import Losing, chosen_path, losing
 from workbench.export.proof import Selector, prove, run_source
 from workbench.export.provenance import anonymous
 from workbench.export.publishing import CURE, alone, publish, staged
-from workbench.export.render import CALLABLE, reason, render_op, render_pytest, slug
+from workbench.export.render import CALLABLE, orders_words, reason, render_op, render_pytest, slug
 from workbench.paths.selection import UNWRITTEN
 from workbench.rendering import Rendered
 from workbench.runs.case import Case
@@ -43,6 +43,7 @@ class Exported(Rendered):
     Attributes:
         files: all files, the fixture first. unchanged: those of them that were there already with the same content.
         style, path, variant: as asked or found. risk, p_clean, repeats, missing: as in the fixture.
+        orders: in which arrival orders the model loses so much, and what others lose, in words.
         why: the reason for so many repeats, in a sentence. proved: what the test was run on before it was written.
     """
 
@@ -55,6 +56,7 @@ class Exported(Rendered):
     p_clean: float
     repeats: int
     missing: int
+    orders: str
     why: str
     proved: tuple[str, ...]
 
@@ -159,6 +161,7 @@ def export_case(
         p_clean=fixture.p_clean,
         repeats=fixture.repeats,
         missing=fixture.missing,
+        orders=orders_words(loss),
         why=reason(fixture.risk, fixture.p_clean, fixture.repeats),
         proved=proved,
     )

@@ -29,8 +29,8 @@ from workbench.figures.page import page
 from workbench.figures.parts import Beside, Cell, Note, Part, Picture, Said, Table, facts
 from workbench.figures.tables import outlook_texts
 from workbench.figures.words import count, plural, signed
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED, RANDOM
 from workbench.runs.inspect import Inspection
-from workbench.runs.run import RANDOM
 
 _PACKAGES = ("topk-workbench", "torch", "numpy", "plotly")
 _ORDERED = 0.5  # rank correlation from which the mean over random orders does not describe real arrival
@@ -49,8 +49,8 @@ class Origin:
     file: str = ""
     digest: str = ""
     arguments: tuple[str, ...] = ()
-    seed: int = 0
-    arrival: str = RANDOM
+    seed: int = DEFAULT_SEED
+    arrival: str = DEFAULT_ORDER
     notes: tuple[str, ...] = field(default=())
 
 
@@ -148,8 +148,8 @@ def _command(found: Inspection, origin: Origin) -> str:
     told = {"op": case.op, "release": case.release, "device": case.device, "k": case.k}
     given = [part for name, now in told.items() if now != getattr(call, name) for part in (f"--{name}", str(now))]
     given += ["--path", found.judged] if found.judged_because == "as asked" else []
-    given += ["--seed", str(origin.seed)] if origin.seed else []
-    given += ["--arrival", origin.arrival] if origin.arrival != RANDOM else []
+    given += ["--seed", str(origin.seed)] if origin.seed != DEFAULT_SEED else []
+    given += ["--arrival", origin.arrival] if origin.arrival != DEFAULT_ORDER else []
     command = ["workbench", "inspect", origin.file, "--row", str(found.row.index), *origin.arguments, *given]
     return shlex.join(command)
 

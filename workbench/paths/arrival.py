@@ -10,6 +10,7 @@ import torch
 
 from workbench.arguments import check_fields
 from workbench.errors import UsageError
+from workbench.paths.orders import OrderKind
 from workbench.paths.spec import Walk
 from workbench.paths.walk import WARP, walked
 from workbench.words import described, listed
@@ -18,7 +19,6 @@ FEW = 8  # below one in so many positions, sorting them is cheaper than walking 
 SEEDS = 2**63
 
 Unit = Literal["element", "warp"]
-OrderKind = Literal["index", "reverse", "random", "walk", "explicit"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ class Arrival:
             raise UsageError(f"seed {described(self.seed)} is no integer from 0 to {SEEDS - 1}")
         if (self.kind == "walk") != (self.walk is not None):
             raise UsageError("a walk, and no other arrival order, needs to know how the threads walk the row")
+
+    @property
+    def words(self) -> str:
+        """As it is told of: ``random, seed 0``, ``index``."""
+        return f"{self.kind}, seed {self.seed}" if self.kind in ("random", "walk") else self.kind
 
     def sort(self, indices: torch.Tensor, length: int) -> torch.Tensor:
         """``indices`` (ascending positions of a row of ``length``) in arrival order.

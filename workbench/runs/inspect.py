@@ -8,13 +8,14 @@ from workbench.analysis.risk import Risk
 from workbench.arguments import checked
 from workbench.capture.row import Row
 from workbench.paths.catalog import PATHS
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED
 from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
 from workbench.paths.spec import Path
 from workbench.rendering import Rendered
 from workbench.runs.case import Case
 from workbench.runs.report import Result, line_loses
-from workbench.runs.run import POSSIBLE, RANDOM, REACHED, SERVED, STOCK, SYSTEMS, run_case
+from workbench.runs.run import POSSIBLE, REACHED, SERVED, STOCK, SYSTEMS, run_case
 from workbench.words import listed
 
 
@@ -115,8 +116,8 @@ def inspect_row(
     op: str | None = None,
     release: str | None = None,
     device: str | None = None,
-    seed: int = 0,
-    arrival: str = RANDOM,
+    seed: int = DEFAULT_SEED,
+    arrival: str = DEFAULT_ORDER,
     k: int | None = None,
 ) -> Inspection:
     """Inspect one row.

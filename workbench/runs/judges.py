@@ -17,6 +17,7 @@ from workbench.engines.registry import vendor_engine
 from workbench.errors import UsageError, WorkbenchError
 from workbench.paths.catalog import get_path
 from workbench.paths.ops import OPS
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED
 from workbench.paths.spec import Path
 from workbench.runs.case import Case
 from workbench.runs.launched import run_launched
@@ -45,8 +46,8 @@ class ModelJudge:
         device: str | None = None,
         k: int | None = None,
         repeats: int = 10,
-        seed: int = 0,
-        arrival: str = "random",
+        seed: int = DEFAULT_SEED,
+        arrival: str = DEFAULT_ORDER,
     ) -> None:
         self._ops, self._device, self._k = ops, device, k
         self._repeats, self._seed, self._arrival = repeats, seed, arrival
@@ -121,7 +122,7 @@ def path_cell(case: Case, path: Path, variant: str, release: str = "") -> Cell:
     )
 
 
-def called_cell(cell: Cell, case: Case, repeats: int, seed: int = 0, arrival: str = "random") -> Cell:
+def called_cell(cell: Cell, case: Case, repeats: int, seed: int = DEFAULT_SEED, arrival: str = DEFAULT_ORDER) -> Cell:
     """A cell of ``path_cell`` with what its path's model makes of the row in so many calls; where there is no call it
     says why."""
     assert cell.path is not None
@@ -270,8 +271,8 @@ def make_judge(
     device: str | None = None,
     k: int | None = None,
     repeats: int = 10,
-    seed: int = 0,
-    arrival: str = "random",
+    seed: int = DEFAULT_SEED,
+    arrival: str = DEFAULT_ORDER,
     timeout: float | None = None,
     among: Capture | None = None,
 ) -> Judge:

@@ -17,6 +17,7 @@ from workbench.arguments import checked
 from workbench.capture import Capture, Row
 from workbench.engines.launch import OpEngine
 from workbench.errors import UsageError
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED
 from workbench.rendering import Rendered
 
 if TYPE_CHECKING:
@@ -245,8 +246,8 @@ def matrix(
     *,
     device: str | None = None,
     k: int | None = None,
-    seed: int = 0,
-    arrival: str = "random",
+    seed: int = DEFAULT_SEED,
+    arrival: str = DEFAULT_ORDER,
     timeout: float | None = None,
     among: Capture | None = None,
     progress: Callable[[int, int], None] | None = None,

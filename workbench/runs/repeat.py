@@ -16,6 +16,7 @@ from workbench.capture import Capture, Row
 from workbench.capture.mapped import Mapped
 from workbench.errors import UsageError
 from workbench.paths.catalog import get_path
+from workbench.paths.orders import DEFAULT_SEED
 from workbench.paths.spec import Determinism
 from workbench.paths.transforms.recorded import positions, recorded_positions
 from workbench.rendering import Rendered
@@ -149,7 +150,7 @@ def repeat(
     release: str | None = None,
     device: str | None = None,
     k: int | None = None,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
     progress: Callable[[int], None] | None = None,
 ) -> Repeats:
     """Call selectors many times on one row.

@@ -13,8 +13,9 @@ from workbench.capture.row import Row
 from workbench.engines.base import Engine, SelectionFaultError, Task
 from workbench.engines.registry import get_engine
 from workbench.errors import UsageError
-from workbench.paths.arrival import Arrival, OrderKind
+from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import find_paths, get_path
+from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED, RANDOM, OrderKind
 from workbench.paths.routing import OPS
 from workbench.paths.selection import UNWRITTEN
 from workbench.paths.spec import Path, Variant
@@ -29,7 +30,6 @@ POSSIBLE = "possible"
 SERVED = "served"
 SYSTEMS = tuple(dict.fromkeys(op.name.split(".", 1)[0] for op in OPS))
 STOCK = "stock"
-RANDOM = "random"
 ORDERS: dict[str, OrderKind] = {RANDOM: "random", "index": "index", "reverse": "reverse", "walk": "walk"}
 
 
@@ -43,8 +43,8 @@ def run(
     device: str | None = None,
     engine: EngineLike | Sequence[EngineLike] = "model",
     repeats: int = 1,
-    seed: int = 0,
-    arrival: str = RANDOM,
+    seed: int = DEFAULT_SEED,
+    arrival: str = DEFAULT_ORDER,
     k: int | None = None,
     timeout: float | None = None,
     among: Capture | None = None,
@@ -115,8 +115,8 @@ def run_case(
     variants: str = STOCK,
     engine: str = "model",
     repeats: int = 1,
-    seed: int = 0,
-    arrival: str = RANDOM,
+    seed: int = DEFAULT_SEED,
+    arrival: str = DEFAULT_ORDER,
     timeout: float | None = None,
 ) -> list[Result]:
     """Run paths on one row and keep what the lines were made from; arguments as for ``run``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.analysis.risk import LOSING, Risk
+from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.verdict import LOST
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
@@ -33,9 +33,11 @@ def finding(inspection: Inspection) -> str:
 
 def result_sentence(result: Result) -> str:
     """What one selection did, and why."""
-    line, who = result.line, _name(result)
+    line, who = result.line, _who(result)
     if line.refused is not None:
-        return f"{who} {'was not run' if line.path else 'was not judged'}: {line.refused}.{_risk_unrun(result)}"
+        return (
+            f"{_name(result)} {'was not run' if line.path else 'was not judged'}: {line.refused}.{_risk_unrun(result)}"
+        )
     of = 0 if result.verdict is None else result.verdict.wanted
     if not of and line.verdict == "exact":
         return f"{who} had nothing to select: {_why_nothing(result)}."
@@ -50,7 +52,7 @@ def result_sentence(result: Result) -> str:
         lacks = f"lacks {_count(line.missing, 'value')} of the exact top {of}" if of else "nothing was to be selected"
         return f"{who} returned invalid slots ({named}) and {lacks}{_of_length(result.risk)}."
     if line.verdict == "lossy":
-        return f"{who} lost {_count(line.missing, 'winner')} of {of}{_why(result.risk)}."
+        return f"{who} lost {_count(line.missing, 'winner')} of {of}{_by_order(result)}{_why(result.risk)}."
     if line.verdict == "ties":
         text = f"{who} lost no value; among equal scores at the cut it took other members than the reference"
     else:
@@ -102,6 +104,36 @@ def _risk_unrun(result: Result) -> str:
     if risk.level is None:
         return f" {note[0].upper()}{note[1:]}." if note else ""
     return f" Its risk is {risk.level}{f': {note}' if note else ''}."
+
+
+def _who(result: Result) -> str:
+    """What selected: a model is named as one, since no released selector ran."""
+    return f"The model of {_name(result)}" if result.line.engine == "model" else _name(result)
+
+
+def _by_order(result: Result) -> str:
+    """Whether so much is lost in every arrival order, or in that of this call, and what others lose. Nothing of what
+    production returned."""
+    risk = result.risk
+    if result.line.engine not in ("model", "cuda") or risk is None:
+        return ""
+    if risk.least_missing is not None and risk.least_missing == risk.most_missing:
+        return " in every arrival order"
+    spread = spread_words(risk)
+    return f" in one arrival order{f' ({spread})' if spread else ''}"
+
+
+def spread_words(risk: Risk) -> str:
+    """What arrival orders lose, as in ``a random one loses 15.9 on average, any one 0 to 128``; empty if unknown. The
+    mean is left out where real arrival follows the scores."""
+    if risk.least_missing is None:
+        return ""
+    follows = risk.order_correlation is not None and abs(risk.order_correlation) >= ORDERED
+    span = f"any one {'loses ' if follows or risk.expected_missing is None else ''}"
+    span += f"{risk.least_missing} to {risk.most_missing}"
+    if follows or risk.expected_missing is None:
+        return span
+    return f"a random one loses {risk.expected_missing:.3g} on average, {span}"
 
 
 def _name(result: Result) -> str:
@@ -182,7 +214,7 @@ def _outlook(risk: Risk | None) -> str:
     if risk is None or risk.level is None:
         return ""
     if risk.level in LOSING:
-        return f" under this arrival order, but it is {risk.level}: {_breach(risk)}; {_mean(risk)}"
+        return f" in this arrival order, but the path is {risk.level}: {_breach(risk)}; {_mean(risk)}"
     if risk.breach and risk.buffered:
         return (
             f"; {risk.population} scores share the threshold bin and the buffer takes {risk.stored}, but whatever is "

@@ -12,6 +12,7 @@ from workbench.figures import palette
 from workbench.figures.diff import KEPT, LEFT_OUT, LOST, Side, compare, diff_figure
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
+from workbench.paths.orders import DEFAULT_SEED
 from workbench.runs.called import Called, called_sentence
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
@@ -66,7 +67,7 @@ def show_diff(
                 "\n".join([f"The model answers, for the {engine} engine gives no selection here:", "", *_lines(why)])
             )
         engine, path = MODEL, path or _path(found, key, place)
-    seed = state.current().seed or 0
+    seed = state.current().seed or DEFAULT_SEED
     if engine == MODEL:
         with beside:
             seed = _pick_seed(key, seed)

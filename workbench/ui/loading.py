@@ -11,6 +11,7 @@ import streamlit as st
 from workbench.capture import Capture, Row, open_capture
 from workbench.errors import CaptureError, WorkbenchError
 from workbench.figures import palette
+from workbench.paths.orders import DEFAULT_SEED
 from workbench.runs.inspect import Inspection, inspect_row
 from workbench.runs.report import Result
 from workbench.runs.run import STOCK, run_case
@@ -241,7 +242,7 @@ def _summary(file: Opened, view: View, number: int) -> Summary:
 def _result(identity: tuple[object, ...], number: int, path: str, seed: int, _found: Inspection) -> Result:
     case = _found.case
     for made in _found.results:
-        if made.line.path == path and seed == 0:
+        if made.line.path == path and seed == DEFAULT_SEED:
             return made
     return run_case(case, paths=path, variants=variant_of(_found, path), seed=seed)[0]
 
