@@ -12,7 +12,7 @@ from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import census
 from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure, in_order
-from workbench.figures.tables import census_table, observed, outlook_texts, paths_table
+from workbench.figures.tables import census_table, outlook_texts, paths_table
 from workbench.paths.catalog import PATHS, find_paths, get_path
 
 
@@ -81,7 +81,7 @@ def test_the_last_column_is_not_cut(risks: list) -> None:
 def test_what_was_only_observed_has_no_computed_numbers(risks: list) -> None:
     risk = next(risk for risk in risks if risk.note and risk.level == "safe")
     assert not get_path(risk.path).variant(risk.variant).modelled
-    assert observed(risk)
+    assert risk.observed
     assert outlook_texts(risk) == ("observed", "–", "–")
     line = census_table([risk]).iloc[0]
     assert line[["p_clean", "expected", "least", "most"]].isna().all()

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from workbench.analysis.outlooks import fills_buffer, outlook_of
 from workbench.analysis.profile import Filling, RowProfile
 from workbench.analysis.survival import Outlook
-from workbench.paths.catalog import PATHS
+from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.faults import finding
 from workbench.paths.lengths import Effect, effect, unmet_outside
 from workbench.paths.spec import Path, Variant
@@ -21,6 +21,8 @@ from workbench.rendering import Rendered
 Level = Literal["safe", "at risk", "certain"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 LOSING: tuple[Level, ...] = LEVELS[1:]  # some arrival order loses winners
+
+NOT_MODELLED, UNKNOWN = "not modelled", "unknown"
 
 ORDERED = 0.9  # rank correlation of score and position from which the mean over random orders is not to be trusted
 
@@ -67,6 +69,23 @@ class Risk(Rendered):
     order_correlation: float | None = None
     note: str = ""
     finding: str = ""
+
+    @property
+    def observed(self) -> bool:
+        """Whether it rests on what was observed alone: no model runs the variant, so nothing was worked out."""
+        modelled = get_path(self.path).variant(self.variant).modelled
+        return self.level == "safe" and bool(self.note) and not modelled
+
+    @property
+    def judged(self) -> bool:
+        """Whether the path is judged on the row: it takes the row, and what it does there was worked out. One that no
+        model runs is not judged, however often it was observed to keep every winner."""
+        return not self.refused and (self.level is not None or bool(self.finding)) and not self.observed
+
+    @property
+    def told(self) -> str:
+        """The level as it is shown: ``not modelled`` where no model was asked, ``unknown`` where there is none."""
+        return NOT_MODELLED if self.observed else self.level or UNKNOWN
 
     @property
     def room(self) -> int | None:

@@ -142,10 +142,10 @@ def _print_census(inspection: Inspection) -> None:
             risk.room,
             _dropped(risk),
             risk.need,
-            risk.level or UNKNOWN,
-            probability(risk.p_clean, risk.level),
-            number(risk.expected_missing),
-            NONE if risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
+            risk.told,
+            NONE if risk.observed else probability(risk.p_clean, risk.level),
+            NONE if risk.observed else number(risk.expected_missing),
+            NONE if risk.observed or risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
         )
         for risk in taking
     ]

@@ -67,7 +67,8 @@ class Seen:
         worst: the line with the greatest damage among the judged paths that ran or would do harm; among those whose
             risk is known where there are none; or that of the only one.
         recorded: the line of the recorded selection. sentence: what happened, in words.
-        paths_judged, paths_at_risk: judged paths whose risk is known, and those of them that are not safe.
+        paths_judged, paths_at_risk: judged paths that take the row, and those of them that are not safe.
+        paths_not_modelled: paths that take it and that no model runs: not judged, though none lost on an observed row.
         refused: the judged paths that did not run.
         order_unreliable: whether the expected loss of a judged path is, since its scores follow their position.
         of_the_call: what the other rows of the call do to the row's path.
@@ -86,10 +87,16 @@ class Seen:
     worst: Line | None
     recorded: Line | None
     paths_judged: int
+    paths_not_modelled: int
     paths_at_risk: int
     refused: tuple[Refusal, ...]
     order_unreliable: bool
     of_the_call: str
+
+    @property
+    def tells(self) -> bool:
+        """Whether anything is said of what is lost."""
+        return bool(self.paths_judged or self.paths_not_modelled or self.finding or self.verdicts - {None})
 
     @property
     def verdicts(self) -> set[str | None]:
@@ -167,7 +174,7 @@ def inspect(
             _print(capture, seen, notes)
         if not json:
             lines(written, indent="")
-    if not any(row_seen.paths_judged or row_seen.finding or row_seen.verdicts - {None} for row_seen in seen):
+    if not any(row_seen.tells for row_seen in seen):
         complain(NOTHING_JUDGED)
         return BAD
     return FOUND if findings else CLEAN
@@ -238,7 +245,7 @@ def summarise(inspection: Inspection) -> Seen:
     from workbench.runs.sentence import finding
 
     results = inspection.results
-    judged = [result.line for result in results if result.line.risk is not None]
+    judged = [result.line for result in results if result.risk is not None and result.risk.judged]
     ran = [result for result in results if result.line.refused is None]
     shown = [result for result in results if result in ran or result.line.finding is not None]
     shown = shown or [result for result in results if result.line.risk is not None or len(results) == 1]
@@ -258,6 +265,7 @@ def summarise(inspection: Inspection) -> Seen:
         worst=None if worst is None else worst.line,
         recorded=None if inspection.recorded is None else inspection.recorded.line,
         paths_judged=len(judged),
+        paths_not_modelled=sum(result.risk is not None and result.risk.observed for result in results),
         paths_at_risk=sum(line.risk != "safe" and line_loses(line) for line in judged),
         refused=tuple(
             Refusal(line.path, line.variant, line.refused)

@@ -113,7 +113,7 @@ def _room_word(risks: Sequence[Risk]) -> str:
 
 
 def _colour(risk: Risk) -> str:
-    return palette.REFUSED if risk.refused else palette.mark_colour(risk.level)
+    return palette.REFUSED if risk.refused else palette.mark_colour(risk.told)
 
 
 def _hover(risk: Risk) -> str:
@@ -125,7 +125,7 @@ def _hover(risk: Risk) -> str:
         return text + "".join(f"<br>refused: {plain(reason)}" for reason in risk.refused)
     if risk.breach and not risk.buffered:
         text += "<br>the bin is taken whole, past the buffer"
-    return f"{text}<br>risk: {risk.level or palette.UNKNOWN}"
+    return f"{text}<br>risk: {risk.told}"
 
 
 def _lanes(figure: go.Figure, risks: Sequence[Risk], places: dict[str, int], reached: str | None) -> None:
@@ -142,7 +142,7 @@ def _lanes(figure: go.Figure, risks: Sequence[Risk], places: dict[str, int], rea
         else:
             numbers = f"{count(risk.population)} / {count(risk.room)}"
             fill = ratio(risk.population, risk.room)
-        level = palette.REFUSED_WORD if risk.refused else (risk.level or palette.UNKNOWN)
+        level = palette.REFUSED_WORD if risk.refused else risk.told
         colour = palette.MUTED if grey else palette.TEXT
         bold = risk.path == reached
         for (shift, _), text in zip(columns, (numbers, fill, level), strict=True):

@@ -180,7 +180,7 @@ def risk_table(risks: list[Risk], title: str = "", reached: str | None = None) -
         (
             f"{'▸ ' if risk.path == reached else ''}{risk.path}"
             + (f" ({risk.variant})" if risk.variant != "stock" else ""),
-            risk.level or palette.UNKNOWN,
+            risk.told,
             *(risk.population, risk.room, risk.need),
             *outlook_texts(risk),
         )

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from workbench.analysis.risk import NOT_MODELLED
+from workbench.analysis.risk import UNKNOWN as UNKNOWN
+
 SAFE, SAFE_TEXT = "#009E73", "#007848"
 AT_RISK, AT_RISK_TEXT = "#C48800", "#9A6D00"
 CERTAIN, CERTAIN_TEXT = "#B83A00", "#741D00"
@@ -113,7 +116,6 @@ def _mark(hue: str, ink: str, symbol: str) -> Mark:
     return Mark(ink, symbol, tint(hue))
 
 
-UNKNOWN = "unknown"
 REFUSED_WORD = "refused"
 NOT_RUN = "not run"  # taken by the path, but without a model
 
@@ -123,6 +125,7 @@ RISKS = {
     "at risk": AT_RISK_TEXT,
     "certain": CERTAIN_TEXT,
     REFUSED_WORD: REFUSED_TEXT,
+    NOT_MODELLED: REFUSED_TEXT,
     UNKNOWN: REFUSED_TEXT,
 }
 VERDICTS = {

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.words import count, probability, signed, value
-from workbench.paths.catalog import get_path
 from workbench.paths.spec import Path
 
 if TYPE_CHECKING:
@@ -21,14 +20,9 @@ OBSERVED = "observed"
 _NONE = count(None)
 
 
-def observed(risk: Risk) -> bool:
-    """Whether a risk rests on what was observed alone: no model runs the variant, so nothing was computed."""
-    return bool(risk.level == "safe" and risk.note and not get_path(risk.path).variant(risk.variant).modelled)
-
-
 def outlook_texts(risk: Risk) -> tuple[str, str, str]:
     """Probability of a clean order, mean lost, and least to most lost, as people read them."""
-    if observed(risk):
+    if risk.observed:
         return OBSERVED, "–", "–"
     mean = "–" if risk.expected_missing is None else value(risk.expected_missing, 5)
     least, most = risk.least_missing, risk.most_missing
@@ -43,13 +37,13 @@ def census_table(risks: Sequence[Risk], reached: str | None = None) -> pd.DataFr
     """
     import pandas as pd
 
-    computed = [None if observed(risk) else risk for risk in risks]
+    computed = [None if risk.observed else risk for risk in risks]
 
     frame = pd.DataFrame(
         {
             "path": [risk.path for risk in risks],
             "reached": [risk.path == reached for risk in risks],
-            "risk": [palette.REFUSED_WORD if risk.refused else risk.level or palette.UNKNOWN for risk in risks],
+            "risk": [palette.REFUSED_WORD if risk.refused else risk.told for risk in risks],
             "bin": [risk.threshold_bin for risk in risks],
             "above": [risk.above for risk in risks],
             "need": [risk.need for risk in risks],

@@ -29,11 +29,12 @@ Axis = Literal["variants", "engines", "releases"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 UNROUTED = "no path"  # the line of what cannot be said of one path
 NOT_CALLED = "it was not called yet"
+BASELINES = "baselines"
 SYSTEMS: dict[str, tuple[str, ...]] = {
     "vllm": ("vllm",),
     "sglang": ("sglang",),
     "flashinfer": ("flashinfer",),
-    "baselines": ("torch", "tilelang"),
+    BASELINES: ("torch", "tilelang"),
 }
 _GRAVE = {"fault": 0, "loses": 1, "can lose": 2, "unknown": 3, "clean": 4, "refused": 5}
 assert set(_GRAVE) == set(STATES)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from workbench.runs.compare import NOT_CALLED, UNROUTED, Compared
+from workbench.analysis.risk import NOT_MODELLED
+from workbench.runs.compare import BASELINES, NOT_CALLED, SYSTEMS, UNROUTED, Compared
 from workbench.runs.matrix import MODEL, Cell
 from workbench.runs.matrix_words import cell_sentence, cells_sentence
 from workbench.runs.run import STOCK
@@ -72,19 +73,47 @@ def _of_releases(found: Compared) -> str:
 def _of_variants(found: Compared, who: str) -> str:
     lines = [line for line in found.lines if line != UNROUTED]
     own = {line: found.cells[line, STOCK] for line in lines if (line, STOCK) in found.cells}
-    taken = [line for line, cell in own.items() if cell.state != "refused"]
-    if not taken:
-        return f"None of the {len(lines)} {who} takes this row as stock; each says why."
-    losing = [line for line in taken if own[line].loses]
-    of = f"{len(taken)} {who} that take{'s' if len(taken) == 1 else ''} this row"
+    judged, rest = _judged(own)
+    if not judged:
+        return f"None of the {len(lines)} {who} is judged on this row as stock; each says why.{rest}"
+    losing = [line for line in judged if own[line].loses]
+    of = _of_judged(len(judged), who)
     if not losing:
-        other = [line for line in taken if any(cell.loses for cell in found.at(line).values())]
+        other = [line for line in judged if any(cell.loses for cell in found.at(line).values())]
         text = f"As stock, none of the {of} can lose winners{_calls(own.values())}"
-        return f"{text}; in another variant {_names(other)} can." if other else f"{text}, nor in any other variant."
+        also = f"; in another variant {_names(other)} can." if other else ", nor in any other variant."
+        return f"{text}{also}{rest}"
     text = f"As stock, {len(losing)} of the {of} {_verb([own[line] for line in losing])}{_calls(own.values())}: "
     text += f"{_names(losing)}."
     kept = [line for line in losing if any(cell.state == "clean" for cell in found.at(line).values())]
-    return f"{text} {_kept(losing, kept)}"
+    return f"{text} {_kept(losing, kept)}{rest}"
+
+
+def _judged(own: Mapping[str, Cell]) -> tuple[list[str], str]:
+    """The judged lines among those that take the row, as ``inspect`` counts them, and a sentence on the others: what no
+    model runs, and baselines, which no serving engine calls; where baselines alone are shown, they are what is counted.
+    """
+    taken = [line for line, cell in own.items() if cell.state != "refused"]
+    unmodelled = [line for line in taken if own[line].unknown.startswith(NOT_MODELLED)]
+    judged = [line for line in taken if line not in unmodelled]
+    baselines = [line for line in judged if line.split(".")[0] in SYSTEMS[BASELINES]]
+    served = [line for line in judged if line not in baselines]
+    rest = ""
+    if served and baselines:
+        losing = [line for line in baselines if own[line].loses]
+        verb = _verb([own[line] for line in losing]) if losing else "none can lose winners"
+        rest += f" Of {len(baselines)} baseline{'s' if len(baselines) > 1 else ''} beside them, "
+        rest += f"{_names(losing)} {verb}." if losing else f"{verb}."
+    if unmodelled:
+        several = len(unmodelled) > 1
+        rest += (
+            f" {_names(unmodelled)} {'take' if several else 'takes'} it and {'are' if several else 'is'} not modelled."
+        )
+    return served or baselines, rest
+
+
+def _of_judged(many: int, who: str) -> str:
+    return f"{many} judged {who} that take{'s' if many == 1 else ''} this row"
 
 
 def _kept(losing: Sequence[str], kept: Sequence[str]) -> str:
@@ -100,18 +129,19 @@ def _kept(losing: Sequence[str], kept: Sequence[str]) -> str:
 
 def _of_engines(found: Compared, who: str) -> str:
     texts = []
-    models = [cell for (_, column), cell in found.cells.items() if column == MODEL]
-    taken = [cell for cell in models if cell.state != "refused"]
-    if taken:
-        losing = [cell for cell in taken if cell.loses]
-        how = _calls(taken) or ", by the analysis"
+    models = {line: cell for (line, column), cell in found.cells.items() if column == MODEL}
+    judged, rest = _judged(models)
+    if judged:
+        losing = [models[line] for line in judged if models[line].loses]
+        how = _calls([models[line] for line in judged]) or ", by the analysis"
+        of = _of_judged(len(judged), who)
         if losing:
             names = _names([str(cell.path) for cell in losing])
-            texts.append(f"{len(losing)} of the {len(taken)} {who} that take this row {_verb(losing)}{how}: {names}.")
+            texts.append(f"{len(losing)} of the {of} {_verb(losing)}{how}: {names}.{rest}")
         else:
-            texts.append(f"None of the {len(taken)} {who} that take this row can lose winners{how}.")
+            texts.append(f"None of the {of} can lose winners{how}.{rest}")
     elif models:
-        texts.append(f"None of the {len(models)} {who} takes this row.")
+        texts.append(f"None of the {len(models)} {who} is judged on this row.{rest}")
     for engine in found.columns:
         places = [place for place in found.cells if place[1] == engine]
         if engine != MODEL:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from workbench.analysis.repeatability import Fingerprint, fingerprint, kind_of
+from workbench.analysis.risk import NOT_MODELLED
 from workbench.analysis.verdict import LOST
 from workbench.arguments import check_timeout
 from workbench.capture import Capture
@@ -106,6 +107,8 @@ def path_cell(case: Case, path: Path, variant: str, release: str = "") -> Cell:
     """What the analysis says of a row on a path and one of its variants, before a model is called. ``release``: that
     sends it there; empty where the path is judged by itself."""
     risk = case.risk(path, path.variant(variant))
+    if risk.observed and not release:  # what is known of it, is known of the releases that have it
+        return Cell(release, MODEL, case.op, risk.path, risk.variant, unknown=f"{NOT_MODELLED}: {risk.note}")
     return Cell(
         release,
         MODEL,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.verdict import LOST
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.shrink import Shrunk
-from workbench.words import listed
+from workbench.words import few, listed
 
 
 def finding(inspection: Inspection) -> str:
@@ -22,13 +24,28 @@ def finding(inspection: Inspection) -> str:
         return text + _beside_the_recording(head, inspection.results)
     if head.line.finding is not None:
         harmed = sum(result.line.finding is not None for result in inspection.results)
-        also = f" {harmed} of the {len(inspection.results)} judged paths do harm on this row." if harmed > 1 else ""
+        many = len(judged_risks(inspection.results))
+        also = f" {harmed} of the {many} judged paths do harm on this row." if harmed > 1 else ""
         return text + also
-    taken = [result for result in inspection.results if result.risk is not None and result.risk.level is not None]
+    taken = judged_risks(inspection.results)
     if len(taken) > 1:
-        bad = sum(result.line.risk in LOSING for result in taken)
+        bad = sum(risk.level in LOSING for risk in taken)
         text += f" Of the {len(taken)} judged paths that take this row, {bad or 'none'} can lose winners."
-    return text
+    return text + not_modelled_words([result.risk for result in inspection.results if result.risk is not None])
+
+
+def judged_risks(results: Iterable[Result]) -> list[Risk]:
+    """The risks of the judged paths that take the row."""
+    return [result.risk for result in results if result.risk is not None and result.risk.judged]
+
+
+def not_modelled_words(risks: Iterable[Risk]) -> str:
+    """Which paths take the row and are not judged, in a sentence with a space before it; empty if there are none."""
+    names = [risk.path for risk in risks if risk.observed]
+    if not names:
+        return ""
+    several = len(names) > 1
+    return f" {few(names)} {'take' if several else 'takes'} it and {'are' if several else 'is'} not modelled."
 
 
 def result_sentence(result: Result) -> str:
@@ -101,7 +118,7 @@ def _risk_unrun(result: Result) -> str:
     if risk is None:
         return ""
     note = "" if risk.note in (result.line.refused or "") else risk.note
-    if risk.level is None:
+    if risk.level is None or risk.observed:
         return f" {note[0].upper()}{note[1:]}." if note else ""
     return f" Its risk is {risk.level}{f': {note}' if note else ''}."
 
@@ -149,7 +166,7 @@ def _none_ran(results: tuple[Result, ...]) -> str:
     shared = [reason.split(", the path")[0] for reason in reasons[0]]
     shared = [text for text in shared if all(any(one.startswith(text) for one in others) for others in reasons)]
     because = f": {listed(shared)}" if shared else "; each has its own reason"
-    return f"None of the {len(results)} judged paths was run{because}."
+    return f"None of the {len(results)} paths was run{because}."
 
 
 def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
@@ -176,7 +193,7 @@ def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
 
 def _who_could(lost: bool, risks: list[Risk]) -> str:
     """Where the path is not known: which of the judged ones can lose winners on this row."""
-    taken = [risk for risk in risks if risk.level is not None]
+    taken = [risk for risk in risks if risk.judged and risk.level is not None]
     able = [risk for risk in taken if risk.level in LOSING]
     if not taken:
         return ""

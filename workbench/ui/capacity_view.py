@@ -33,8 +33,10 @@ def show_capacity(found: Inspection, key: str, more: Callable[[], None] | None =
         f"{len(taken)} of {len(risks)} paths take this row; on {len(over) or 'none'} its threshold bin holds more than "
         "the buffer"
     )
-    unknown = [risk for risk in taken if risk.level is None]
-    text += f", and {len(losing) or 'none'} can lose winners{f', unknown for {len(unknown)}' if unknown else ''}."
+    unknown, unmodelled = [risk for risk in taken if risk.level is None], [risk for risk in taken if risk.observed]
+    text += f", and {len(losing) or 'none'} can lose winners"
+    text += f", unknown for {len(unknown)}" if unknown else ""
+    text += f"; {len(unmodelled)} {'is' if len(unmodelled) == 1 else 'are'} not modelled." if unmodelled else "."
     if found.reached is not None:
         text += f" The op sends it to **{state.plain(found.reached)}** (▸)."
     else:

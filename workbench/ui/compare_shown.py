@@ -63,6 +63,7 @@ def _figures(shown: Shown, found: Compared, cell: Cell) -> None:
     if cell.path is not None and cell.variant is not None:
         path = get_path(cell.path)
         risk = shown.seen.case.risk(path, path.variant(cell.variant))
+    level = risk.told if risk is not None and risk.observed else cell.risk or "–"
     clean = probability(cell.p_clean, possible=cell.risk == "at risk")
     of_calls = [
         ("Verdict", cell.verdict or "–", "of the worst call"),
@@ -72,7 +73,7 @@ def _figures(shown: Shown, found: Compared, cell: Cell) -> None:
     figures_row(
         [
             *(of_calls if cell.calls else []),
-            ("Risk", cell.risk or "–", "over every arrival order, by the analysis"),
+            ("Risk", level, "over every arrival order, by the analysis"),
             ("p clean", clean, "that a random arrival order loses nothing"),
             ("Population", count(risk.population if risk else None), "scores in the threshold bin"),
             ("Capacity", count(risk.room if risk else None), "how many of this bin the buffer takes"),
