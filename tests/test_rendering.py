@@ -144,7 +144,7 @@ def test_a_terminal_prints_text_and_a_cycle_the_bare_value() -> None:
     found = wb.inspect(wb.open(SAMPLE)[0])
     found._repr_pretty_(printer, False)
     first, *rest = printer.said.splitlines()
-    assert first.startswith("vllm.histogram_2048 (stock) lost 64 winners of 512")
+    assert first.startswith("The model of vllm.histogram_2048 (stock) lost 64 winners of 512")
     assert "<" not in printer.said.replace("<1e", "")
     assert any(line.split()[:2] == ["vllm.histogram_4096", "at"] for line in rest)
     shown = Printer(1)

@@ -29,7 +29,7 @@ from tests.browser.driving import (
     wider_than_the_window,
 )
 
-LOST = "sglang.fast_topk (stock) lost 672 winners of 2048: 8872 scores share the threshold bin 204"
+LOST = "The model of sglang.fast_topk (stock) lost 672 winners of 2048 in one arrival order"
 BREACHED = "What threshold bin 204 holds"
 SELECT = "    return torch.topk(scores, k).indices\n"  # what an exported test calls, to be replaced
 STOCK = """    from itertools import count
@@ -87,7 +87,7 @@ def test_a_bad_row_is_found_read_compared_and_exported(walker: Page, cold: str, 
     follows_the_link(page)
 
     turn_to(page, "Compare")
-    assert re.match(r"As stock, 4 of the \d+ paths that take this row can lose winners", sentence(page))
+    assert re.match(r"As stock, 4 of the \d+ judged paths that take this row can lose winners", sentence(page))
     looks_right(page)
     stock = page.get_by_role("heading", name="sglang.fast_topk (stock): can lose")
     click_mark(page, "can lose", at=1)

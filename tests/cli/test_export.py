@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,21 @@ def test_json(captures: Path, cli_json: Json, tmp_path: Path) -> None:
     assert (said["row"], said["path"], said["risk"], said["repeats"]) == (1, "vllm.histogram_256", "at risk", 1)
     assert said["files"] == [str(tmp_path / "mine.safetensors"), str(tmp_path / "test_mine.py")]
     assert read_fixture(said["files"][0]).missing == said["missing"] > 0
+
+
+def test_inspect_run_and_export_count_the_same_loss(captures: Path, cli: Cli, cli_json: Json, tmp_path: Path) -> None:
+    """All begin with one arrival order, which the figures of a row are of; the generated test says what others lose."""
+    asked = (captures / "mixed.safetensors", "--row", 1)
+    _, inspected = cli_json("inspect", *asked)
+    _, ran = cli_json("run", *asked)
+    _, exported = cli_json("export", *asked, "--to", tmp_path)
+    missing = inspected["rows"][0]["worst"]["missing"]
+    assert (missing, missing) == (ran[0]["missing"], exported["missing"])
+    span = re.search(r"\(a random one loses [\d.]+ on average, any one 0 to \d+\)", inspected["rows"][0]["sentence"])
+    assert span is not None
+    assert exported["orders"] == f"in one arrival order, random, seed 0 {span[0]}"
+    (test,) = tmp_path.glob("test_*.py")
+    assert f"{missing} of 2048 {exported['orders']}." in " ".join(test.read_text().split())
 
 
 def test_one_row_is_exported(captures: Path, cli: Cli, tmp_path: Path) -> None:

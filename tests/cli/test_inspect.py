@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,8 @@ from workbench.capture import Call, Row, open_capture, write_capture
 from workbench.cli.inspect import heading, summarise
 from workbench.engines.model import ModelEngine
 from workbench.paths.catalog import PATHS
+from workbench.runs.compare import compare
+from workbench.runs.compare_words import compared_sentence
 from workbench.runs.inspect import inspect_row
 
 Cli = Callable[..., Result]
@@ -35,7 +38,7 @@ def test_a_whole_capture_is_one_table_under_one_sentence(cli: Cli, captures: Pat
     assert result.exit_code == 1
     head, *rest = result.stdout.splitlines()
     assert head.startswith("Of 3 rows, 1 lost winners (most in row 1: ")
-    assert head.endswith("of 2048), 2 lost none.")
+    assert f"{head} {rest[0]}".endswith("of 2048), 2 lost none, by the models in one arrival order.")
     assert "Judged: the path that the op sends the row to (vllm.persistent_topk, vllm==0.26.0)" in rest
     rows = [line.split() for line in rest if line[:3].strip().isdigit()]
     assert [row[:4] for row in rows] == [
@@ -47,10 +50,10 @@ def test_a_whole_capture_is_one_table_under_one_sentence(cli: Cli, captures: Pat
 
 
 def test_one_row_is_shown_in_full(cli: Cli, captures: Path) -> None:
-    result = cli("inspect", captures / "mixed.safetensors", "--row", 1)
+    result = cli("inspect", captures / "mixed.safetensors", "--row", 1, "--all")
     assert result.exit_code == 1
     text = result.stdout
-    assert text.startswith("vllm.histogram_256 (stock) lost ")
+    assert text.startswith("The model of vllm.histogram_256 (stock) lost ")
     assert "✗ rows 1 > 32 (filtered kernel)" in text
     census, refusals = (section_of(text, title) for title in ("Census", "path that does not take it"))
     assert census["sglang.fast_topk"].startswith("5000 4096 904 2048 at risk ")
@@ -64,6 +67,31 @@ def test_one_row_is_shown_in_full(cli: Cli, captures: Path) -> None:
     assert len(lost) == 10
     assert int(lost[0][1]) <= 2048
     assert float(lost[0][3]) > 1
+
+
+@pytest.mark.parametrize("name", ["mixed", "anonymous", "ordered", "tied", "healthy"])
+def test_a_row_fits_a_screen(cli: Cli, captures: Path, name: str) -> None:
+    """What happened first, then what is at risk; what is safe in a line. ``--all`` leaves nothing out."""
+    file = captures / f"{name}.safetensors"
+    text = cli("inspect", file, "--row", 0).stdout
+    assert len(text.splitlines()) <= 40
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.endswith("\nEvery path, condition and value: --all\n")
+    every = cli("inspect", file, "--row", 0, "--all").stdout
+    found = inspect_row(open_capture(file)[0])
+    assert every.startswith(text[: text.index("\nJudged: ")])
+    assert all(risk.path in every for risk in found.census)
+    judged = {result.line.path for result in found.results}
+    (safe,) = re.findall(r"^Safe: ((?:.+\n)+?)(?=[A-Z0-9])", text, re.MULTILINE) or [""]
+    named = {one.strip(" .\n") for one in safe.split(",")} - {""}
+    reached = set() if found.route is None else {found.route.path}
+    assert (
+        named
+        == {one.path for one in found.census if one.path in judged and one.judged and one.level == "safe"} - reached
+    )
+    assert f"\n{sum(bool(one.refused) for one in found.census)} paths do not take the row.\n" in text
+    losing = [one.path for one in found.census if one.path in judged and one.level in ("at risk", "certain")]
+    assert all(text.index(path) < text.index("Not judged") for path in losing)
 
 
 def test_json_of_one_row_has_route_census_lines_and_values(cli_json: CliJson, captures: Path) -> None:
@@ -333,13 +361,33 @@ def test_one_row_judged_apart_is_a_row(cli: Cli, tmp_path: Path) -> None:
     assert "Judged in rows 1-2: every path that vllm.persistent_topk could take, since " in text
 
 
+def test_the_judged_paths_are_counted_as_compare_counts_them(cli: Cli, captures: Path) -> None:
+    """What no model runs is not judged: it is named apart, and a baseline is no path that may be reached."""
+    file = captures / "anonymous.safetensors"
+    said = " ".join(cli("inspect", file, "--row", 0).stdout.split())
+    inspected = re.search(r"Of the (\d+) judged paths that take this row", said)
+    shown = compared_sentence(compare(open_capture(file)[0]))
+    compared = re.search(r" of the (\d+) judged paths that take this row", shown)
+    assert inspected is not None
+    assert compared is not None
+    assert inspected[1] == compared[1]
+    assert "flashinfer.ragged takes it and is not modelled." in said
+    assert "flashinfer.ragged takes it and is not modelled." in shown
+    (seen,) = json.loads(cli("inspect", file, "--row", 0, "--json").stdout)["rows"]
+    assert (seen["paths_judged"], seen["paths_not_modelled"]) == (int(inspected[1]), 1)
+
+
 def test_the_census_names_the_variant_of_the_reached_path(cli: Cli, captures: Path) -> None:
-    text = cli("inspect", captures / "broken.safetensors", "--release", "vllm==0.33.0").stdout
+    text = cli("inspect", captures / "broken.safetensors", "--release", "vllm==0.33.0", "--all").stdout
     assert "\nCensus: risk on every path that takes this row (→ the one it reaches)\n" in text
     (reached,) = re.findall("^→ (.*)$", text, re.MULTILINE)
-    assert reached.split()[:7] == ["vllm.histogram_256", "(v0.33.0)", "–", "–", "–", "–", "safe"]
+    assert reached.split() == ["vllm.histogram_256", *"––––", "not", "modelled", "–", "–", "–"]
+    assert "\n  (v0.33.0)\n" in text
     assert max(map(len, text.splitlines())) <= 100
     assert "\n  vllm.histogram_4096 " in text
+    brief = cli("inspect", captures / "broken.safetensors", "--release", "vllm==0.33.0").stdout
+    assert "\nRoute: vllm.histogram_256 (v0.33.0)\n" in brief
+    assert "\nNot modelled: vllm.histogram_256 (v0.33.0), flashinfer.ragged.\n" in brief
     assert "→" not in cli("inspect", captures / "anonymous.safetensors", "--row", 0).stdout
 
 

@@ -50,7 +50,7 @@ def outputs() -> list[list[dict[str, Any]]]:
 def test_an_inspection_shows_sentence_picture_and_tables(outputs: list[list[dict[str, Any]]]) -> None:
     said, picture, tables = outputs[1]
     assert "lost 64 winners of 512" in said["text/html"]
-    assert said["text/plain"].startswith("vllm.histogram_2048 (stock) lost 64 winners of 512")
+    assert said["text/plain"].startswith("The model of vllm.histogram_2048 (stock) lost 64 winners of 512")
     assert picture["application/vnd.plotly.v1+json"]["data"]
     assert "PLOTLY_RENDERER" in picture["text/html"]
     assert "<table>" in tables["text/html"]
@@ -275,7 +275,7 @@ def test_pieces_of_results_tell_themselves(capture: wb.Capture) -> None:
     assert kinds.pop("remedy") == "text"  # the one that is broken into lines
     assert set(kinds.values()) == {"word"}
     made = wb.inspect(capture[1], paths="vllm.filtered").results[0]
-    assert said(made).startswith("vllm.filtered (stock) ")
+    assert said(made).startswith("The model of vllm.filtered (stock) ")
     assert facts_of(made)["missing"] == f"{made.line.missing} of 512"
     assert said(capture.info).endswith("bad-row.safetensors: 3 rows of 1 call, float32.")
     plan = wb.plan_topk_v2([40_000, 70_000, 100_000], "sglang==0.5.18", "h200")

@@ -170,7 +170,8 @@ def test_the_page_of_a_row_holds_what_happened_and_where_it_is_from(found: Inspe
     text = row_page(found, origin, "a test")
     seen = Seen(text)
     assert seen.headings[0] == "some.safetensors, row 0"
-    assert "lost 64 winners of 512: 4096 scores share the threshold bin 2016 and the buffer takes 3708" in text
+    assert "The model of vllm.histogram_2048 (stock) lost 64 winners of 512 in one arrival order (any one " in text
+    assert "loses 0 to 388): 4096 scores share the threshold bin 2016 and the buffer takes 3708" in text
     cells = {line[0]: line[1] for table in seen.tables for line in table if len(line) == 2}
     assert cells["digest of the file"] == "sha256:abc"
     assert cells["digest of the row"] == found.row.digest

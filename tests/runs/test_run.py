@@ -266,16 +266,16 @@ def test_reached_is_the_release_s_own_variant() -> None:
 def test_rows_that_no_path_runs_share_their_reason() -> None:
     row = bad_row(op=None)
     half = wb.inspect(replace(row, scores=row.scores.to(torch.bfloat16)), paths="vllm.histogram_*")
-    assert finding(half) == "None of the 3 judged paths was run: scores are bfloat16."
+    assert finding(half) == "None of the 3 paths was run: scores are bfloat16."
     odd = wb.inspect(replace(row, call=replace(row.call, k=100)), paths="vllm.histogram_*")
-    assert finding(odd) == "None of the 3 judged paths was run: k is 100."
+    assert finding(odd) == "None of the 3 paths was run: k is 100."
 
 
 def test_a_lost_nan_has_its_reason() -> None:
     scores = torch.linspace(0, 1, 40000)
     scores[3] = -float("nan")
     text = finding(wb.inspect(wb.Row(scores, 40000, call=wb.Call(k=512)), paths="vllm.radix"))
-    assert "lost 1 winner of 512: NaN with its sign set ranks below -inf on this path" in text
+    assert "lost 1 winner of 512 in every arrival order: NaN with its sign set ranks below -inf on this path" in text
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**70])
@@ -307,7 +307,7 @@ def test_a_report_says_what_a_repair_would_have_cost() -> None:
 
 def test_an_empty_row_has_nothing_to_select() -> None:
     found = wb.inspect(wb.Row(torch.zeros(4096), 0, call=wb.Call(k=512)), paths="vllm.trivial")
-    assert finding(found) == "vllm.trivial (stock) had nothing to select: the row is empty."
+    assert finding(found) == "The model of vllm.trivial (stock) had nothing to select: the row is empty."
 
 
 def test_ties_are_no_finding() -> None:
@@ -321,7 +321,11 @@ def test_ties_are_no_finding() -> None:
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        (bad_row(), r"vllm.histogram_256 \(stock\) lost \d+ winners of 2048: 5000 scores share the threshold bin 188"),
+        (
+            bad_row(),
+            r"^The model of vllm.histogram_256 \(stock\) lost \d+ winners of 2048 in one arrival order \(a random "
+            r"one loses \d+ on average, any one 0 to 904\): 5000 scores share the threshold bin 188",
+        ),
         (
             bad_row(4096),
             "vllm.histogram_256 .stock. returned exactly the reference's 2048 winners, and no arrival order loses",
@@ -338,5 +342,5 @@ def test_the_sentence_of_a_lucky_arrival_order() -> None:
     row = bad_row(4097)
     lucky = next(found for seed in range(20) if not (found := wb.inspect(row, seed=seed)).worst.line.missing)
     assert "lost nothing" not in finding(lucky)
-    assert "under this arrival order, but it is at risk" in finding(lucky)
+    assert "in this arrival order, but the path is at risk" in finding(lucky)
     assert "a random order loses 0.5 on average" in finding(lucky)

@@ -34,7 +34,7 @@ REACHED = "→"
 
 def document(inspection: Inspection) -> dict[str, object]:
     """The row for machines; ``difference`` holds every lost and kept value of the selection that lost most."""
-    losing = _losing(inspection)
+    losing = losing_result(inspection)
     return {
         "route": None if inspection.route is None else asdict(inspection.route),
         "of_the_call": inspection.of_the_call,
@@ -52,7 +52,7 @@ def document(inspection: Inspection) -> dict[str, object]:
 
 
 def show(inspection: Inspection, notes: Sequence[str]) -> None:
-    """Print the row for people."""
+    """Print the row for people, with every path and condition; ``brief.show`` keeps to a screen."""
     row = inspection.row
     say(finding(inspection), "bold")
     asked = f", {inspection.judged}" if inspection.judged_because == "as asked" else ""
@@ -60,19 +60,19 @@ def show(inspection: Inspection, notes: Sequence[str]) -> None:
     say(f"Judged: {inspection.judged_because}{asked}")
     lines((f"note: {note}" for note in notes), indent="")
     say("")
-    if inspection.route is not None:
-        print_route(inspection.route, about="Route")
-    else:
-        say(f"Route: {UNKNOWN}, since {inspection.unrouted}", "bold")
-    say("")
     if inspection.of_the_call:
         say(f"Call {row.call.index}: {inspection.of_the_call}")
         say("")
     _print_selections(inspection)
     _print_census(inspection)
-    losing = _losing(inspection)
+    if inspection.route is not None:
+        print_route(inspection.route, about="Route")
+    else:
+        say(f"Route: {UNKNOWN}, since {inspection.unrouted}", "bold")
+    say("")
+    losing = losing_result(inspection)
     if losing is not None:
-        _print_values(_values(inspection, losing), losing)
+        print_values(inspection, losing, VALUES_SHOWN)
 
 
 def _print_selections(inspection: Inspection) -> None:
@@ -105,7 +105,7 @@ def _print_selections(inspection: Inspection) -> None:
     # What the path itself refuses stands below the census.
     print_refusals(
         (
-            (_who(line), line.row, line.refused or "")
+            (who(line), line.row, line.refused or "")
             for line in refused
             if line.path is None or line.engine == "recorded" or (line.path, line.variant) in taken
         ),
@@ -113,7 +113,7 @@ def _print_selections(inspection: Inspection) -> None:
     )
 
 
-def _who(line: Line) -> str:
+def who(line: Line) -> str:
     if line.engine == "recorded":
         return "the recorded selection"
     return named(line.path, line.variant) or line.op or "the op"
@@ -121,7 +121,7 @@ def _who(line: Line) -> str:
 
 def _print_census(inspection: Inspection) -> None:
     taking = [risk for risk in inspection.census if not risk.refused]
-    reached = [risk for risk in taking if _reached(risk, inspection.route)]
+    reached = [risk for risk in taking if reached_by(risk, inspection.route)]
     columns = [
         *([Column("", "word")] if reached else []),
         Column("path", "word"),
@@ -151,9 +151,9 @@ def _print_census(inspection: Inspection) -> None:
     ]
     title = "Census: risk on every path that takes this row"
     table(columns, rows, title=f"{title} ({REACHED} the one it reaches)" if reached else title)
-    remarks = _remarks(taking)
-    if remarks:
-        lines(remarks, indent="")
+    told = remarks(taking)
+    if told:
+        lines(told, indent="")
         say("")
     refusing = [risk for risk in inspection.census if risk.refused]
     said = {(result.line.path, result.line.variant): result.line.refused for result in inspection.results}
@@ -171,11 +171,11 @@ def _print_census(inspection: Inspection) -> None:
     )
 
 
-def _reached(risk: Risk, route: Route | None) -> bool:
+def reached_by(risk: Risk, route: Route | None) -> bool:
     return route is not None and (route.path, route.variant) == (risk.path, risk.variant)
 
 
-def _remarks(taking: Sequence[Risk]) -> list[str]:
+def remarks(taking: Sequence[Risk]) -> list[str]:
     """What the table cannot hold."""
     by_note: dict[str, list[str]] = {}
     for risk in taking:
@@ -208,7 +208,7 @@ def _dropped(risk: Risk) -> int | None:
     return risk.population - risk.stored if risk.buffered else 0
 
 
-def _losing(inspection: Inspection) -> Result | None:
+def losing_result(inspection: Inspection) -> Result | None:
     losing = [result for result in inspection.every if result.line.missing]
     return max(losing, key=damage, default=None)
 
@@ -218,21 +218,20 @@ def _values(inspection: Inspection, result: Result) -> list[DiffEntry]:
     return value_diff(inspection.row.valid, inspection.exact.indices, result.verdict)
 
 
-def _print_values(entries: Sequence[DiffEntry], result: Result) -> None:
-    line = result.line
+def print_values(inspection: Inspection, result: Result, most: int) -> None:
+    """Print the first values that a selection lost, and as many that it kept instead."""
+    line, entries = result.line, _values(inspection, result)
     whose = f"{line.path} ({line.variant})" if line.engine == "model" else f"the {line.engine} selection"
     lost = [entry for entry in entries if entry.status == "lost"]
     kept = [entry for entry in entries if entry.status == "kept"]
-    shown = lost[:VALUES_SHOWN] + kept[:VALUES_SHOWN]
+    shown = lost[:most] + kept[:most]
     table(
         [Column("", "word"), Column("rank"), Column("index"), Column("score"), Column("gap to\nthe k-th")],
         [(entry.status, entry.rank, entry.index, score(entry.score), number(entry.gap)) for entry in shown],
         title=f"Winners lost by {whose}, and what it kept instead",
     )
     more = [
-        f"{len(group) - VALUES_SHOWN} more {status}"
-        for status, group in (("lost", lost), ("kept", kept))
-        if len(group) > VALUES_SHOWN
+        f"{len(group) - most} more {status}" for status, group in (("lost", lost), ("kept", kept)) if len(group) > most
     ]
     if more:
         say(f"… and {' and '.join(more)} ({counted(len(entries), 'value')} in all; --json lists them)")

@@ -120,6 +120,9 @@ def inspect(
         typer.Option("--html", metavar="FILE", help="Write one row as a page with pictures that needs no network."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a page that is there.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Of one row every path, condition and value, safe ones too.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Judge the rows of a capture: which selector loses winners, how many, and why.
@@ -129,12 +132,12 @@ def inspect(
     leave its memory, which is told and never run.
 
     workbench inspect capture.safetensors
-    workbench inspect capture.safetensors --row 3
+    workbench inspect capture.safetensors --row 3 --all
     workbench inspect capture.safetensors --row 0-7 --paths 'vllm.*'
     workbench inspect capture.safetensors --row 3 --html row-3.html
     workbench inspect dump.safetensors --scores logits --lengths lens --k 2048
     """
-    from workbench.cli import detail
+    from workbench.cli import brief, detail
 
     if force and html is None:
         raise UsageError("--force is for --html; name a file for the page")
@@ -169,7 +172,7 @@ def inspect(
                 }
             )
         elif one is not None:
-            detail.show(one, notes)
+            (detail if every else brief).show(one, notes)
         else:
             _print(capture, seen, notes)
         if not json:
@@ -294,7 +297,10 @@ def heading(seen: list[Seen]) -> str:
         parts.append(f"{kinds['clean']} lost none")
     if kinds["not run"]:
         parts.append(counted(kinds["not run"], "was not run", "were not run"))
-    return f"Of {counted(len(seen), 'row')}, {', '.join(parts)}."
+    models = kinds["lossy"] + kinds["invalid"] and not any(row.recorded for row in seen)
+    return (
+        f"Of {counted(len(seen), 'row')}, {', '.join(parts)}{', by the models in one arrival order' if models else ''}."
+    )
 
 
 def _fate(row: Seen) -> str:

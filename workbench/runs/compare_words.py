@@ -9,6 +9,7 @@ from workbench.runs.compare import BASELINES, NOT_CALLED, SYSTEMS, UNROUTED, Com
 from workbench.runs.matrix import MODEL, Cell
 from workbench.runs.matrix_words import cell_sentence, cells_sentence
 from workbench.runs.run import STOCK
+from workbench.runs.sentence import not_modelled_words
 from workbench.words import few, listed
 
 
@@ -75,7 +76,8 @@ def _of_variants(found: Compared, who: str) -> str:
     own = {line: found.cells[line, STOCK] for line in lines if (line, STOCK) in found.cells}
     judged, rest = _judged(own)
     if not judged:
-        return f"None of the {len(lines)} {who} is judged on this row as stock; each says why.{rest}"
+        verb = "is judged on" if rest else "takes"
+        return f"None of the {len(lines)} {who} {verb} this row as stock; each says why.{rest}"
     losing = [line for line in judged if own[line].loses]
     of = _of_judged(len(judged), who)
     if not losing:
@@ -105,10 +107,7 @@ def _judged(own: Mapping[str, Cell]) -> tuple[list[str], str]:
         rest += f" Of {len(baselines)} baseline{'s' if len(baselines) > 1 else ''} beside them, "
         rest += f"{_names(losing)} {verb}." if losing else f"{verb}."
     if unmodelled:
-        several = len(unmodelled) > 1
-        rest += (
-            f" {_names(unmodelled)} {'take' if several else 'takes'} it and {'are' if several else 'is'} not modelled."
-        )
+        rest += not_modelled_words(unmodelled)
     return served or baselines, rest
 
 
@@ -141,7 +140,7 @@ def _of_engines(found: Compared, who: str) -> str:
         else:
             texts.append(f"None of the {of} can lose winners{how}.{rest}")
     elif models:
-        texts.append(f"None of the {len(models)} {who} is judged on this row.{rest}")
+        texts.append(f"None of the {len(models)} {who} {'is judged on' if rest else 'takes'} this row.{rest}")
     for engine in found.columns:
         places = [place for place in found.cells if place[1] == engine]
         if engine != MODEL:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.verdict import LOST
@@ -31,7 +31,8 @@ def finding(inspection: Inspection) -> str:
     if len(taken) > 1:
         bad = sum(risk.level in LOSING for risk in taken)
         text += f" Of the {len(taken)} judged paths that take this row, {bad or 'none'} can lose winners."
-    return text + not_modelled_words([result.risk for result in inspection.results if result.risk is not None])
+    risks = [result.risk for result in inspection.results if result.risk is not None]
+    return text + not_modelled_words([risk.path for risk in risks if risk.observed and len(risks) > 1])
 
 
 def judged_risks(results: Iterable[Result]) -> list[Risk]:
@@ -39,9 +40,8 @@ def judged_risks(results: Iterable[Result]) -> list[Risk]:
     return [result.risk for result in results if result.risk is not None and result.risk.judged]
 
 
-def not_modelled_words(risks: Iterable[Risk]) -> str:
-    """Which paths take the row and are not judged, in a sentence with a space before it; empty if there are none."""
-    names = [risk.path for risk in risks if risk.observed]
+def not_modelled_words(names: Sequence[str]) -> str:
+    """That such paths take the row and are not judged, as a sentence after another; empty if there are none."""
     if not names:
         return ""
     several = len(names) > 1
@@ -119,7 +119,8 @@ def _risk_unrun(result: Result) -> str:
         return ""
     note = "" if risk.note in (result.line.refused or "") else risk.note
     if risk.level is None or risk.observed:
-        return f" {note[0].upper()}{note[1:]}." if note else ""
+        named = "==" in note.split(" ")[0]  # as vllm==0.33.0
+        return f" {note if named else note[0].upper() + note[1:]}." if note else ""
     return f" Its risk is {risk.level}{f': {note}' if note else ''}."
 
 
