@@ -46,6 +46,11 @@ class CaptureError(WorkbenchError):
         super().__init__(f"{where}: {reason}" if where else reason)
 
     @property
+    def in_file(self) -> str:
+        """The message without its file, for where that stands before it."""
+        return str(CaptureError(self.reason, tensor=self.tensor, row=self.row, call=self.call))
+
+    @property
     def within(self) -> str:
         """The message without its file, call and row, for where these stand beside it."""
         return self.reason if self.tensor is None else f"tensor {self.tensor!r}: {self.reason}"

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import Result
 
 import workbench as wb
+from workbench.capture import Row, write_capture
 from workbench.runs.advise_words import advice_sentence
 from workbench.runs.remedy import KINDS, STATES
 
@@ -115,3 +117,24 @@ def test_refused_rows_are_nothing_judged(cli: Cli, cli_json: CliJson, captures: 
     assert "nothing was judged" in result.stderr
     code, document = cli_json(*asked, "--release", "sglang==0.5.23")
     assert (code, document["parts"][0]["now"]["refused"]) == (2, 3)
+
+
+def test_without_an_op_the_ops_are_those_of_the_engine_whose_release_is_known(cli: Cli, captures: Path) -> None:
+    asked = ("advise", captures / "anonymous.safetensors", "--row", 1)
+    said = " ".join(cli(*asked).stdout.split())
+    assert "sglang.topk_transform_paged_v2" in said
+    assert "the op is not known, so ops of every engine are listed" in said
+    assert "to tell more, give the op, as vllm.persistent_topk (--op)" in said
+    said = " ".join(cli(*asked, "--release", "vllm==0.26.0").stdout.split())
+    assert "vllm.top_k_per_row_decode" in said
+    assert "sglang." not in said
+    assert "so ops of that engine are listed" in said
+
+
+def test_a_row_of_a_folder_without_k_is_named_once(cli: Cli, tmp_path: Path) -> None:
+    write_capture(tmp_path / "no-k.safetensors", [Row(torch.zeros(9), 9)])
+    result = cli("advise", tmp_path)
+    first, *_ = result.stderr.splitlines()
+    assert first.startswith(f"workbench: {tmp_path}/no-k.safetensors: row 0: the capture does not say k")
+    assert result.stderr.count("no-k.safetensors") == 1
+    assert result.exit_code == 2

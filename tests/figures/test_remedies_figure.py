@@ -66,6 +66,19 @@ def test_labels_that_are_cut_still_tell_remedies_apart() -> None:
     assert label_of(replace(one, what="vllm.deep_select in vllm==0.33.0")) == "vllm.deep_select · 0.33.0"
 
 
+def test_no_two_remedies_of_a_picture_look_alike_and_releases_stand_in_all() -> None:
+    """Where no op is known all ops of all engines are tried, which have the longest names."""
+    (part,) = wb.advise(wb.Row(torch.randn(64), 64, call=wb.Call(k=8))).parts
+    labels = [label_of(one) for one in part.remedies]
+    assert len(set(labels)) == len(labels)
+    assert max(map(len, labels)) <= 48
+    assert any("…" in label for label in labels)
+    for one, label in zip(part.remedies, labels, strict=True):
+        if one.kind == "op" and "==" in one.what:
+            assert label.endswith(f" · {one.what.partition('==')[2]}")
+            assert "==" not in label
+
+
 def test_times_stand_where_they_were_measured_and_words_elsewhere() -> None:
     found = part()
     timed = [(lane, one.cost) for lane, one in enumerate(found.remedies) if one.cost is not None]

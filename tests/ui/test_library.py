@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import workbench as wb
 from tests.ui.conftest import make_capture
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
@@ -96,6 +97,19 @@ def test_messages_name_files_as_links_do(tmp_path: Path) -> None:
     entry = list_captures([str(make_capture(tmp_path / "a.safetensors"))]).entries[0]
     message = str(local(CaptureError("is bad", file=entry.path, row=3), entry))
     assert message == "a.safetensors, row 3: is bad"
+
+
+def test_the_samples_open_on_one_with_a_bad_row_also_where_their_folder_is_given(tmp_path: Path) -> None:
+    """What stands first by name has none, and would not show what the app is for."""
+    given = list_captures([str(samples_dir())])
+    ready = {entry.key for entry in given.entries}
+    for offered in (given, list_captures([])):
+        opened = offered.default(ready)
+        assert opened is not None
+        assert wb.inspect(wb.open(opened.path)[2]).finding
+    own = make_capture(tmp_path / "own.safetensors")
+    mixed = list_captures([str(own), str(samples_dir())])
+    assert mixed.default({entry.key for entry in mixed.entries}) == mixed.entries[0]
 
 
 def test_a_sample_that_was_given_is_listed_once() -> None:

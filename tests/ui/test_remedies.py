@@ -174,3 +174,13 @@ def test_the_remedies_and_their_picture_are_taken_away(
     assert [line["what"] for line in taken(files, name)] == records["what"].tolist()
     assert [line["safe"] for line in taken(files, name)] == records["safe"].tolist()
     assert saved_names(test) == [name]
+
+
+def test_what_would_tell_more_is_named_by_the_apps_own_control(page: Callable[..., AppTest]) -> None:
+    test = page(capture="samples/smollm2-lm-head.safetensors", row="3")
+    said = texts(test)
+    assert "To tell more, choose the op, as vllm.persistent_topk, in Op above." in said
+    assert "To tell more, choose the device, as h200, in Device above." in said
+    assert "--op" not in said
+    labels = {box.label for box in test.selectbox}
+    assert {"Op", "Device"} <= labels

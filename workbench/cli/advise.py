@@ -23,6 +23,9 @@ SHOWN = 4  # remedies that are told in full
 HOLDS = {True: "every length", False: "these rows", None: "not known"}
 
 
+_OPTIONS = {"the op": "--op", "the release": "--release", "the device": "--device"}  # of needs; others bear their names
+
+
 @spread
 def advise(
     file: Annotated[
@@ -92,7 +95,7 @@ def _read_folder(file: str, naming: Naming, given: Given, advising: Advising) ->
                     at += 1
                     done(at)
             except CaptureError as error:
-                below.unread[name] = str(error)
+                below.unread[name] = error.in_file
             notes |= dict.fromkeys(f"{name}: {note}" for note in given.notes(capture))
     below.complain()
     return f"{counted(at, 'row')} of {counted(len(below.files), 'file')} below {file}", list(notes), bool(below.unread)
@@ -135,7 +138,7 @@ def _print_part(part: Part) -> None:
     from workbench.runs.advise_words import remedy_sentence
 
     if part.needs:
-        lines((f"to tell more, give {need}" for need in part.needs), indent="")
+        lines((f"to tell more, give {need}{_option(need)}" for need in part.needs), indent="")
         say("")
     keeping = part.keeping
     others = [one for one in part.remedies if not one.keeps]
@@ -176,3 +179,10 @@ def _print_others(remedies: Sequence[Remedy], title: str) -> None:
             [*columns, Column("evidence", "word")],
             [(one.what, kept_text(one.rows), stands_text(one.rows), one.evidence) for one in remedies],
         )
+
+
+def _option(need: str) -> str:
+    """The option that takes a need: `` (--op)``."""
+    known = next((option for name, option in _OPTIONS.items() if need.startswith(name)), None)
+    named = need.replace("_", "-") if need.isidentifier() else ""
+    return f" ({known})" if known else f" (--{named})" if named else ""

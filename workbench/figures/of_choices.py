@@ -155,7 +155,7 @@ def remedy_parts(remedy: Remedy) -> list[Part]:
 
 
 def _of_op(part: OfOp) -> list[Part]:
-    parts: list[Part] = [Note(text) for text in (*part.needs, *part.notes)]
+    parts: list[Part] = [Note(text) for text in (*(f"to tell more, give {need}" for need in part.needs), *part.notes)]
     parts += advice_pictures(part)
     return [*parts, text_table("Remedies", remedies_table(part))] if part.remedies else parts
 

@@ -24,8 +24,6 @@ from workbench.words import few, listed
 
 FEW_TOLD = 2  # sentences on the lengths of other rows
 LONGEST = 1 << 20  # lengths that are asked about where the call does not say how wide it is
-_OPTIONS = {"rows": "--rows", "width": "--width", "stride": "--stride", "max_seq_len": "--max-seq-len"}
-_SETUP = {"layout": "--layout", "clusters_8": "--clusters-8", "clusters_16": "--clusters-16"}
 
 
 @checked
@@ -111,7 +109,7 @@ def _part(standing: Standing) -> Part:
         for changes, tally in standing.grouped()
         if _is_told(standing, changes, tally, own)
     ]
-    needs = [*standing.needs, *(f"{name}, as {_given_as(name)}" if _given_as(name) else name for name in now.needs)]
+    needs = [*standing.needs, *now.needs]
     return Part(
         op=standing.op,
         releases=tuple(standing.releases),
@@ -136,7 +134,7 @@ def _on_their_own(remedies: Sequence[Remedy]) -> list[Remedy]:
 
 def _notes(standing: Standing, remedies: Sequence[Remedy]) -> tuple[str, ...]:
     devices = [name for name in standing.devices if name.lower() != MEASURED_ON.lower()]
-    notes = []
+    notes = list(standing.notes)
     if devices and any(remedy.evidence == "observed" for remedy in remedies):
         notes.append(f"what was observed was observed on an {MEASURED_ON}; these rows are of {listed(devices)}")
     if any(remedy.kind == "backend" for remedy in remedies):
@@ -146,10 +144,6 @@ def _notes(standing: Standing, remedies: Sequence[Remedy]) -> tuple[str, ...]:
 
 def _is_known(release: str) -> bool:
     return any(release in op.package_releases for op in OPS)
-
-
-def _given_as(name: str) -> str:
-    return f"{_OPTIONS[name]} N" if name in _OPTIONS else _SETUP.get(name, "")
 
 
 def _is_told(standing: Standing, changes: Sequence[Change], tally: Tally, own: Sequence[str]) -> bool:

@@ -109,6 +109,7 @@ class Standing:
         self.sample: tuple[Row, int, tuple[Where, ...]] | None = None
         self.recorded = self.lost = 0
         self.needs: dict[str, None] = {}
+        self.notes: dict[str, None] = {}
         self._routes: dict[tuple[object, ...], Taken] = {}
 
     def add(self, row: Row) -> None:
@@ -121,7 +122,7 @@ class Standing:
         releases, devices = self._circumstances(case)
         known = devices[0] if len(devices) == 1 else None
         if not self.changes:
-            self.changes = changes_of(self.op, known, case.k, self._setup)
+            self.changes = changes_of(self.op, known, case.k, self._setup, case.release)
             self.tallies = [Tally() for _ in self.changes]
         own = (
             [Where(self.op, release, device, self._setup) for release in releases for device in devices]
@@ -152,11 +153,14 @@ class Standing:
         if case.device is not None:
             self.devices[case.device] = None
         if op is None:
-            self.needs[f"the op{_said(case.op)}, as --op vllm.persistent_topk"] = None
+            whose = "every engine" if case.release is None else "that engine"
+            note = f"the op is not known, so ops of {whose} are listed; those that the engine cannot call do not apply"
+            self.notes[note] = None
+            self.needs[f"the op{_said(case.op)}, as vllm.persistent_topk"] = None
         elif case.release not in op.package_releases:
-            self.needs[f"the release{_said(case.release)}, as --release {op.releases[-1]}"] = None
+            self.needs[f"the release{_said(case.release)}, as {op.releases[-1]}"] = None
         if device not in names:
-            self.needs[f"the device{_said(case.device)}, as --device h200"] = None
+            self.needs[f"the device{_said(case.device)}, as h200"] = None
         releases = [] if op is None else [case.release] if case.release in op.package_releases else list(op.releases)
         return [one for one in releases if one is not None], [device] if device in names else names
 

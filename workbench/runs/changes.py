@@ -50,14 +50,17 @@ class Change:
     notes: tuple[str, ...] = ()
 
 
-def changes_of(op: str | None, device: str | None, k: int, setup: Setup | None) -> tuple[Change, ...]:
+def changes_of(
+    op: str | None, device: str | None, k: int, setup: Setup | None, release: str | None = None
+) -> tuple[Change, ...]:
     """Everything that is tried for rows of an op, those of one family next to each other.
 
     Args:
-        op: ``None`` where it is not known: then every op is tried. device: of the rows, if it is known.
+        op: ``None`` where it is not known: then every op of the release's engine is tried, of all engines where neither
+            is known. device, release: of the rows, if it is known.
     """
     if op is None:
-        return (*_every_op(), *_inputs())
+        return (*_every_op(release), *_inputs())
     known = get_op(op)
     return (
         *_releases(known),
@@ -102,10 +105,19 @@ def _ops(op: Op) -> Iterator[Change]:
             yield Change("op", name, how, release, op=name, family=name)
 
 
-def _every_op() -> Iterator[Change]:
+def _every_op(release: str | None) -> Iterator[Change]:
+    """The ops of the engine that a release is of; of all where that is not known."""
+    package = None if release is None else release.partition("==")[0]
+    engines = {_engine_of(op) for op in OPS if op.package == package}
     for op in OPS:
+        if engines and _engine_of(op) not in engines:
+            continue
         for release in op.releases:
             yield Change("op", op.name, f"select by {op.source}", release, op=op.name, family=op.name)
+
+
+def _engine_of(op: Op) -> str:
+    return op.name.partition(".")[0]
 
 
 def repairs_of(path: Path) -> tuple[Variant, ...]:

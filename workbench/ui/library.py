@@ -9,7 +9,7 @@ import stat
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from workbench.audit.about import AUDIT
 from workbench.audit.store import RECORDS
@@ -63,11 +63,26 @@ class Library:
 
     def default(self, ready: Collection[str] = ()) -> Entry | None:
         """What the app opens on: of the files given at start the first in ``ready``, the keys of captures that can be
-        inspected at once, else the first; else the default sample, else the first one."""
+        inspected at once, else the first; else the default sample, which has a bad row, else the first one. Where the
+        folder of samples itself was given, the default sample too."""
         given = [entry for entry in self.entries if self.given and not entry.key.startswith(f"{SAMPLES}/")]
         if not given:
             return self.get(DEFAULT_SAMPLE) or next(iter(self.entries), None)
+        if (sample := _sample_among(given)) is not None:
+            return sample
         return next((entry for entry in given if entry.key in ready), given[0])
+
+
+def _sample_among(given: Sequence[Entry]) -> Entry | None:
+    """The default sample, where nothing but samples was given."""
+    try:
+        samples = os.path.realpath(samples_dir())
+    except FileNotFoundError:
+        return None
+    paths = {Path(os.path.realpath(entry.path)): entry for entry in given}
+    if not all(path.is_relative_to(samples) for path in paths):
+        return None
+    return paths.get(Path(samples, PurePath(DEFAULT_SAMPLE).name))
 
 
 def list_captures(arguments: Sequence[str]) -> Library:

@@ -17,6 +17,7 @@ from workbench.ui.remedies_view import CAPTURE, REMEDIES, ROW
 from workbench.ui.rowpage import Shown, row_fragment, row_link, show_row_page
 from workbench.ui.view import brief
 
+_CONTROLS = {"the op": "Op", "the release": "Release", "the device": "Device"}  # of a row's circumstances
 _SCOPES = {ROW: "This row", CAPTURE: "All rows of the capture"}
 
 
@@ -116,7 +117,7 @@ def _pick_part(found: Advice, key: str) -> Part:
 
 def _part(shown: Shown, part: Part, scope: str, key: str) -> None:
     callout(part_sentence(part), _colour(part))
-    held = [f"To tell more, give {need}." for need in part.needs]
+    held = [_need(need) for need in part.needs]
     held += [f"{note[:1].upper()}{note[1:]}." for note in part.notes]
     if held:
         st.caption(state.plain(" ".join(held)))
@@ -127,6 +128,14 @@ def _part(shown: Shown, part: Part, scope: str, key: str) -> None:
     _chart(shown, part, chosen, scope, key)
     _remedy(shown, part, chosen, scope)
     _table(part, chosen, key)
+
+
+def _need(need: str) -> str:
+    """What would tell more, by the control that takes it where there is one."""
+    control = next((control for name, control in _CONTROLS.items() if need.startswith(name)), None)
+    if control is None:
+        return f"To tell more, the capture would have to say {need}."
+    return f"To tell more, choose {need}, in {control} above."
 
 
 def _colour(part: Part) -> str:
