@@ -103,7 +103,7 @@ def _print(done: Exported, notes: list[str], selector: str | None) -> None:
     lines((f"note: {note}" for note in notes), indent="")
     facts(
         [
-            ("loses", f"{done.path} ({done.variant}), {done.risk}; {done.missing} missing {done.orders}"),
+            ("loses", f"the model of {done.path} ({done.variant}), {done.risk}; {done.missing} missing {done.orders}"),
             ("calls", f"{done.repeats}. {done.why}"),
             ("proved", ", ".join(done.proved)),
         ]
