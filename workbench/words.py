@@ -6,6 +6,7 @@ import numbers
 import reprlib
 from collections.abc import Iterable
 
+MINUS = "\N{MINUS SIGN}"  # of numbers in sentences, tables and pictures
 _BITS_SHOWN = 128
 
 

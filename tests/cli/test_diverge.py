@@ -84,6 +84,11 @@ def test_tokens_are_told(cli: Cli, runs: Callable[..., str]) -> None:
     assert result.exit_code == 1
     assert "Tokens: 1 of 2 part" in result.stdout
     assert "the two tie exactly" in " ".join(result.stdout.split())
+    close = torch.tensor([0.0, 5.0, 5.5])
+    c = runs("c", tokens=[wb.Token(0, 1, tied), wb.Token(1, 2, close)])
+    d = runs("d", tokens=[wb.Token(0, 1, close), wb.Token(1, 1, tied)])
+    assert "Tokens: 2 of 2 part, 1 of them in the logits alone\n" in cli("diverge", c, d).stdout
+    assert "in the logits alone" not in result.stdout
     assert "Tokens: none of 2 parts." in cli("diverge", a, a).stdout
 
 

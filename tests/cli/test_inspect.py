@@ -346,7 +346,7 @@ def test_rows_whose_mean_is_unreliable_are_named(cli: Cli, cli_json: CliJson, ca
     assert [row["order_unreliable"] for row in document["rows"]] == [True, False]
     assert document["rows"][0]["worst"]["order_correlation"] == pytest.approx(-1)
     assert "unreliable" not in cli("inspect", captures / "mixed.safetensors").stdout
-    assert "vllm.histogram_256 -1.00" in " ".join(
+    assert "vllm.histogram_256 −1.00" in " ".join(
         cli("inspect", captures / "ordered.safetensors", "--row", 0).stdout.split()
     )
 

@@ -15,7 +15,7 @@ import pytest
 from tests.vendor.making import wheel
 from workbench.errors import UsageError
 from workbench.resources import VARIABLES
-from workbench.runs import looks, looks_engines, looks_gpu, looks_kept
+from workbench.runs import looks, looks_common, looks_engines, looks_gpu, looks_kept
 from workbench.runs.asked import Answer, ask
 from workbench.runs.doctor import AREAS, Doctor, Fact, doctor
 from workbench.runs.looks_common import cure_in
@@ -215,3 +215,32 @@ def test_all_of_it_here() -> None:
     assert found.fact("gpu", "torch").details["version"]
     assert found.fact("storage", "sample captures").details["files"]
     assert "model" in found.sentence
+
+
+def test_a_checkout_on_the_path_is_not_said_to_be_the_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its distribution may be installed all the same, from elsewhere."""
+    source = Path(looks.__file__).resolve().parents[2]
+    folder = tmp_path / "topk_workbench-9.9.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: topk-workbench\nVersion: 9.9\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    said, *_ = looks._python()
+    assert said.value.endswith(f", from {source}, beside the package 9.9 that is installed")
+    (folder / "direct_url.json").write_text(f'{{"url": "file://{source}", "dir_info": {{"editable": true}}}}')
+    said, *_ = looks._python()
+    assert said.value.endswith(", installed as a package")
+
+
+@pytest.mark.parametrize(
+    ("torch", "extra"),
+    [("2.9.0+cu128", "cuda12"), ("2.11.0+cu130", "cuda13"), ("2.13.0+cpu", "cuda13"), (None, "cuda13")],
+)
+def test_the_cure_for_cupy_is_of_the_cuda_that_torch_has(
+    monkeypatch: pytest.MonkeyPatch, torch: str | None, extra: str
+) -> None:
+    monkeypatch.setattr(looks_common, "installed", lambda name: torch)
+    assert looks_common.cuda_cure() == f"pip install 'topk-workbench[{extra}]'"
+    assert "cuda12" in looks_common.cuda_note()
+    assert "cuda13" in looks_common.cuda_note()

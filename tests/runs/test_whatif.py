@@ -103,7 +103,7 @@ def test_other_endings(row: wb.Row) -> None:
 def test_a_mean_that_does_not_describe_the_row_is_said() -> None:
     falling = wb.Row(crowded(5000).sort(descending=True).values, 20000, call=wb.Call(k=512))
     said = what_if_sentence(wb.what_if(falling, PATH, capacity=4500))
-    assert "follow their position (rank correlation -1.00)" in said
+    assert "follow their position (rank correlation −1.00)" in said
     assert "From 0 to 412 values are lost, whatever the order." in said
     assert "follow their position" not in what_if_sentence(wb.what_if(falling, PATH, capacity=5000))
 
@@ -111,7 +111,7 @@ def test_a_mean_that_does_not_describe_the_row_is_said() -> None:
 def test_what_is_altered_is_said_in_order() -> None:
     assert altered_words(Alteration()) == ""
     assert altered_words(Alteration(key_bits=1, scale=0.1)) == "with a key of 1 bit and scores scaled by 0.1"
-    assert altered_words(Alteration(rank_capacity=9, shift=-1)) == "with 9 stored a block and scores shifted by -1"
+    assert altered_words(Alteration(rank_capacity=9, shift=-1)) == "with 9 stored a block and scores shifted by −1"
 
 
 def test_scores_tell_what_the_dtype_made_of_them() -> None:

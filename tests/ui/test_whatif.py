@@ -119,7 +119,7 @@ def test_every_input_alters_the_row_and_its_link(page: Open) -> None:
         assert params(test)[param[0]] == param[1]
     assert (
         "With a buffer of 9000, a key of 12 bits, k 1024, the first 8500 scores only and scores scaled by 0.3 and then "
-        "shifted by -0.3 this row would be" in texts(test)
+        "shifted by −0.3 this row would be" in texts(test)
     )
     assert table(test)["length"] == ("9,000", "8,500")
     offer(test, "As it is").click().run()

@@ -27,6 +27,7 @@ from workbench.paths.routing import Route
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Line, Result
 from workbench.runs.sentence import finding
+from workbench.words import MINUS
 
 VALUES_SHOWN = 10
 REACHED = "→"
@@ -188,7 +189,7 @@ def remarks(taking: Sequence[Risk]) -> list[str]:
         if risk.room != risk.capacity
     ]
     ordered = [
-        f"{named(risk.path, risk.variant)} {risk.order_correlation:.2f}"
+        f"{named(risk.path, risk.variant)} {risk.order_correlation:.2f}".replace("-", MINUS)
         for risk in taking
         if order_unreliable(risk.order_correlation)
     ]

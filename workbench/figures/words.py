@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
+from workbench.words import MINUS as MINUS
 from workbench.words import probability as in_words
-
-MINUS = "\N{MINUS SIGN}"
 
 
 def count(number: int | None) -> str:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -15,7 +16,7 @@ from workbench.resources import DISTRIBUTION
 from workbench.runs import looks_engines, looks_gpu, looks_kept
 from workbench.runs.asked import ask
 from workbench.runs.doctor import Fact
-from workbench.runs.looks_common import Ask, below_its_floor, installed, needs
+from workbench.runs.looks_common import Ask, below_its_floor, installed, is_installed_from, needs
 
 Look = tuple[str, str, Callable[[], Iterator[Fact]]]
 
@@ -76,9 +77,11 @@ def all_looks(*, verify: bool, timeout: float, stop: threading.Event) -> list[Lo
 
 
 def _python() -> Iterator[Fact]:
-    there = installed(DISTRIBUTION)
+    there, source = installed(DISTRIBUTION), Path(__file__).resolve().parents[2]
     said = f"{version()}, {'installed as a package' if there else 'not installed as a package'}"
-    yield Fact("python", "workbench", said, details={"version": version(), "installed": there})
+    if there and not is_installed_from(source):
+        said = f"{version()}, from {source}, beside the package {there} that is installed"
+    yield Fact("python", "workbench", said, details={"version": version(), "installed": there, "source": str(source)})
     venv = "a virtual environment" if sys.prefix != sys.base_prefix else "no virtual environment"
     details = {"version": platform.python_version(), "executable": sys.executable, "prefix": sys.prefix}
     yield Fact("python", "python", f"{platform.python_version()}, {sys.executable}, {venv}", details=details)

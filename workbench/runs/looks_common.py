@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from importlib import metadata
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -14,7 +18,6 @@ from workbench.runs.asked import Answer
 Ask = Callable[..., Answer]
 
 GIB = 1 << 30
-CUDA_EXTRA = "topk-workbench[cuda13]"
 _CURE = re.compile(r"(workbench vendor [^;,]+|(?:python -m )?pip install [^;,]+)")
 
 
@@ -22,6 +25,19 @@ def cure_in(text: str) -> str:
     """The command that an engine's text ends with, if it names one."""
     found = _CURE.findall(text)
     return found[-1].strip() if found else ""
+
+
+def cuda_cure() -> str:
+    """The command that installs CuPy and NVRTC, of the CUDA that the installed torch was built for; the one of CUDA 13
+    where torch does not say, or says another."""
+    built = re.search(r"\+cu(\d+)\d$", installed("torch") or "")
+    extra = "cuda12" if built is not None and built[1] == "12" else "cuda13"
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def cuda_note() -> str:
+    """Which extra is for which CUDA."""
+    return "the extra cuda12 is for drivers of CUDA 12, cuda13 for those of CUDA 13"
 
 
 def size_text(size: int) -> str:
@@ -40,6 +56,21 @@ def installed(name: str) -> str | None:
         return None
     except Exception:  # metadata that cannot be read, in whichever way
         return "unknown"
+
+
+def is_installed_from(source: Path) -> bool:
+    """Whether a folder of modules is the one that the installed distribution brought or, editable, points to.
+
+    A checkout on PYTHONPATH is not.
+    """
+    try:
+        found = metadata.distribution(DISTRIBUTION)
+        if Path(str(found.locate_file(""))).resolve() == source and any(source.glob("*.dist-info")):
+            return True
+        told = json.loads(found.read_text("direct_url.json") or "{}")
+        return Path(url2pathname(urlsplit(str(told.get("url", ""))).path)).resolve() == source
+    except Exception:  # metadata that cannot be read, in whichever way
+        return False
 
 
 def distributions() -> Iterator[str]:

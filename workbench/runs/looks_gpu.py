@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.runs.asked import Answer
 from workbench.runs.doctor import Fact, State
-from workbench.runs.looks_common import CUDA_EXTRA, Ask, below_its_floor, distributions, installed, size_text
+from workbench.runs.looks_common import Ask, below_its_floor, cuda_cure, cuda_note, distributions, installed, size_text
 
 TORCH = "pip install 'torch>=2.6'"
 KERNEL_DRIVER = Path("/proc/driver/nvidia/version")
@@ -75,9 +75,16 @@ def _device(number: int, device: dict[str, Any], told: dict[str, Any]) -> Fact:
 
 def cupy(asked: Ask) -> Iterator[Fact]:
     names = [name for name in distributions() if name == "cupy" or name.startswith("cupy-")]
-    cure = f"pip install '{CUDA_EXTRA}'"
+    cure = cuda_cure()
     if not names and find_spec("cupy") is None:
-        yield Fact("kernels", "CuPy", "not installed", "absent", "the engine cuda runs kernels through it", cure)
+        yield Fact(
+            "kernels",
+            "CuPy",
+            "not installed",
+            "absent",
+            f"the engine cuda runs kernels through it; {cuda_note()}",
+            cure,
+        )
         return
     said = ", ".join(f"{name} {installed(name)}" for name in names) or "installed"
     if len(names) > 1:
@@ -97,7 +104,7 @@ def cupy(asked: Ask) -> Iterator[Fact]:
 
 
 def compiler(asked: Ask) -> Iterator[Fact]:
-    cure = f"pip install '{CUDA_EXTRA}'"
+    cure = cuda_cure()
     answer = asked("compiler")
     if answer.failed:
         yield Fact("kernels", "NVRTC", "installed", "broken", answer.failed, cure)

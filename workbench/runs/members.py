@@ -84,13 +84,13 @@ class Members:
     def whole(self, value: object, where: str, least: int = 0) -> int:
         """A whole number."""
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _MOST:
-            raise self.bad(f"{where} is {short(value)}; an integer of {least} or more is needed")
+            raise self.bad(f"{where} is {short(value)}; an integer of {least} or more, below 2^63, is needed")
         return value
 
     def number(self, value: object, where: str, least: int = 0) -> float:
         """A number."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _MOST:
-            raise self.bad(f"{where} is {short(value)}; a number of {least} or more is needed")
+            raise self.bad(f"{where} is {short(value)}; a number of {least} or more, below {_MOST:.0e}, is needed")
         return float(value)
 
     def text(self, value: object, where: str, pattern: re.Pattern[str] | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
 from workbench.runs.whatif import WhatIf
-from workbench.words import listed
+from workbench.words import MINUS, listed
 
 LABELS = {
     "capacity": "capacity",
@@ -37,7 +37,7 @@ def altered_words(alteration: Alteration) -> str:
         "scale": "scores scaled by {}",
         "shift": "scores shifted by {}",
     }
-    given = {name: number(value) for name, value in alteration.given.items()}
+    given = {name: number(value).replace("-", MINUS) for name, value in alteration.given.items()}
     if "scale" in given and "shift" in given:
         said["scale"] = "scores scaled by {} and then shifted by " + given.pop("shift")
     words = [said[name].format(text).replace("of 1 bits", "of 1 bit") for name, text in given.items()]
@@ -92,8 +92,9 @@ def _ordered_sentence(risk: Risk) -> str:
     """That the mean does not describe a row whose scores follow their position."""
     if risk.order_correlation is None or abs(risk.order_correlation) < ORDERED:
         return ""
+    correlation = f"{risk.order_correlation:.2f}".replace("-", MINUS)
     return (
-        f"Within the bin the scores follow their position (rank correlation {risk.order_correlation:.2f}), and so does "
+        f"Within the bin the scores follow their position (rank correlation {correlation}), and so does "
         f"real arrival: the mean is of random orders alone. From {risk.least_missing} to {risk.most_missing} values "
         "are lost, whatever the order."
     )
