@@ -86,6 +86,9 @@ CHANGES: dict[str, Change] = {
     "cells[0].gbs is 'fast'": lambda d: d["cells"][0].update(gbs="fast"),
     "cells[1].beside_op is None": lambda d: d["cells"][1].update(beside_op=None),
     "cells[0].times_us is -1": lambda d: d["cells"][0]["times_us"].__setitem__(0, -1),
+    "cells[0].times_us is 1e+300; a number of 0 or more, below 9e+18, is needed": lambda d: d["cells"][0][
+        "times_us"
+    ].__setitem__(0, 1e300),
     "has 4 samples": lambda d: d["cells"][0]["times_us"].pop(),
     "no cell of the plan": lambda d: d["cells"][0].update(rows=9),
     "cells has one twice": lambda d: d["cells"].__setitem__(1, d["cells"][0]),

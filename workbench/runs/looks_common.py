@@ -67,8 +67,8 @@ def is_installed_from(source: Path) -> bool:
         found = metadata.distribution(DISTRIBUTION)
         if Path(str(found.locate_file(""))).resolve() == source and any(source.glob("*.dist-info")):
             return True
-        told = json.loads(found.read_text("direct_url.json") or "{}")
-        return Path(url2pathname(urlsplit(str(told.get("url", ""))).path)).resolve() == source
+        told = urlsplit(str(json.loads(found.read_text("direct_url.json") or "{}").get("url", "")))
+        return told.scheme == "file" and Path(url2pathname(told.path)).resolve() == source
     except Exception:  # metadata that cannot be read, in whichever way
         return False
 
