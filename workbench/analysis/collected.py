@@ -12,10 +12,11 @@ import torch
 
 from workbench.analysis.profile import Cut, Filling, RowProfile
 from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
-from workbench.numeric.bounds import FLT_MAX, coarse_bin_lower_bound, parted
+from workbench.numeric.bounds import FLT_MAX, coarse_bin_lower_bound
 from workbench.numeric.histogram import GREATEST_NUMBER, Threshold
 from workbench.numeric.keys import value_keys
 from workbench.paths.models.sglang_v2 import VECTOR, Rules
+from workbench.paths.models.sglang_v2 import collected as thresholded
 from workbench.paths.spec import Buffer, Path
 
 _ZERO = 0x8000  # ordered fp16 key of +0.0
@@ -44,7 +45,7 @@ def collected(profile: RowProfile, path: Path, rules: Rules) -> Collected:
     lowest = coarse_bin_lower_bound(bin_, bits, rules.bound) <= -FLT_MAX
     if as_bins and rules.fallback == "none" and not (rules.padding == "-FLT_MAX" and lowest):
         return Collected(profile.filling(bits, path.buffer).outlook)
-    above, ties = parted(profile.scores, bin_, bits, rules.bound)
+    above, ties = thresholded(profile.keys, bin_, bits, rules.bound)
     if above.numel() > profile.k:
         return _crowded(profile, above)
     return _of_ties(profile, path, rules, above.numel(), ties)

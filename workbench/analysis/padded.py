@@ -13,6 +13,7 @@ from workbench.analysis.profile import RowProfile
 from workbench.analysis.survival import NOTHING_LOST, Outlook
 from workbench.numeric.histogram import LEAST_NUMBER
 from workbench.numeric.hypergeometric import all_survive, survivors
+from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.models.per_row import (
     LOWEST,
     MERGE_THREADS,
@@ -45,10 +46,10 @@ def padded(profile: RowProfile, path: Path, way: Way) -> Outlook:
     if need <= 0:
         return NOTHING_LOST
     if way == "radix":
-        last = last_candidates(path, profile.scores, profile.k)
+        last = last_candidates(path, profile.keys, profile.k)
         return _of_sort(path, last, profile.scores, profile.k, THREADS, 1.0)
-    handed = slices(path, Tape(profile.scores), profile.k)
-    last = last_candidates(path, handed.scores, profile.k)
+    handed = slices(path, Tape(profile.scores, row=profile.keys), profile.k)
+    last = last_candidates(path, RowKeys(handed.scores), profile.k)
     shared = int((handed.scores == LOWEST).sum())  # scores of -FLT_MAX and what padding put in their place: junk
     junk = _junk(path, profile.scores, profile.k)
     if last.sorts:
@@ -72,7 +73,7 @@ def _junk(path: Path, scores: torch.Tensor, k: int) -> Outlook:
             short = k - part.numel()
             found.append(Outlook(short, short, 0.0, float(short)))
         else:
-            found.append(_of_sort(path, last_candidates(path, part, k), part, k, THREADS, 1.0))
+            found.append(_of_sort(path, last_candidates(path, RowKeys(part), k), part, k, THREADS, 1.0))
     least, most = sum(one.least for one in found), sum(one.most for one in found)
     return Outlook(least, most, 0.0, sum(one.expected for one in found))
 

@@ -12,6 +12,8 @@ from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
 from workbench.capture.row import Row
 from workbench.numeric.histogram import HalfHistogram, RowCounts, Threshold
 from workbench.numeric.keys import value_keys
+from workbench.numeric.rowkeys import RowKeys
+from workbench.numeric.select import exact_topk
 from workbench.paths.lengths import Window
 from workbench.paths.spec import Buffer
 
@@ -119,25 +121,20 @@ class _Bins:
     until Python looks for rings, which it does after many objects, however large they are.
     """
 
-    def __init__(self, scores: torch.Tensor, k: int, counts: RowCounts | None) -> None:
-        self._scores, self._k = scores, k
-        self._nan = None if counts is None else counts.nan
+    def __init__(self, keys: RowKeys, k: int, counts: RowCounts | None) -> None:
+        self.keys, self._k = keys, k
         self._thresholds: dict[int, Threshold] = dict(counts.thresholds) if counts is not None else {}
         self._cuts: dict[int, Cut] = {}
 
-    @cached_property
-    def half(self) -> HalfHistogram:
-        return HalfHistogram(self._scores, self._nan)
-
     def threshold(self, bits: int) -> Threshold:
         if bits not in self._thresholds:
-            self._thresholds[bits] = self.half.threshold(bits, self._k)
+            self._thresholds[bits] = self.keys.half.threshold(bits, self._k)
         return self._thresholds[bits]
 
     def cut(self, bits: int) -> Cut:
         if bits not in self._cuts:
             at = self.threshold(bits)
-            self._cuts[bits] = Cut(self.half.members(at.bin, bits), self._scores, at.need)
+            self._cuts[bits] = Cut(self.keys.half.members(at.bin, bits), self.keys.scores, at.need)
         return self._cuts[bits]
 
 
@@ -175,14 +172,13 @@ class RowProfile:
         if counts is not None and (counts.length != scores.numel() or dtype != "float32"):
             raise ValueError(f"counts of {counts.length} float32 scores, for a row of {scores.numel()} of {dtype}")
         self.counts = counts
-        self._bins = _Bins(scores, k, counts)
+        self._bins = _Bins(RowKeys(scores, None if counts is None else counts.nan), k, counts)
         self._fillings: dict[tuple[int, Buffer], Filling] = {}
 
     def with_k(self, k: int) -> RowProfile:
         """The same scores with another number of winners wanted; their histogram is shared."""
         other = RowProfile(self.scores, self.dtype, k, self.window, width=self.width, start=self.start)
-        if self.dtype == "float32":
-            other._bins.half = self.half
+        other._bins.keys = self.keys
         return other
 
     @property
@@ -198,12 +194,22 @@ class RowProfile:
     @property
     def nan(self) -> int:
         """How many valid scores are NaN."""
-        return self.half.nan if self.dtype == "float32" else int(torch.isnan(self.scores).sum())
+        return self.keys.nan
 
     @property
     def half(self) -> HalfHistogram:
         """The row's histogram over fp16 keys; float32 rows only."""
-        return self._bins.half
+        return self._bins.keys.half
+
+    @property
+    def keys(self) -> RowKeys:
+        """The row's scores by their keys, for whatever selects from them."""
+        return self._bins.keys
+
+    @cached_property
+    def best(self) -> torch.Tensor:
+        """Positions of the exact winners, as ``exact_topk`` has them."""
+        return exact_topk(self.scores, self.k, self.half if self.countable else None)
 
     def threshold(self, bits: int) -> Threshold:
         """The threshold bin under a coarse key of ``bits`` bits."""

@@ -49,7 +49,11 @@ def reference(row: Row, k: int | None = None, half: HalfHistogram | None = None)
         k: winners wanted; the call's by default. half: of the valid scores, as ``exact_topk`` takes it.
     """
     wanted = winners_wanted(row, k)
-    best = exact_topk(row.valid, wanted, half)
+    return selection_of(exact_topk(row.valid, wanted, half), wanted)
+
+
+def selection_of(best: torch.Tensor, wanted: int) -> Selection:
+    """The exact selection of so many winners, from as many of them as there are."""
     out = torch.full((wanted,), -1, dtype=torch.int32, device=best.device)
     out[: best.numel()] = best.to(torch.int32)
     return Selection(out)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from workbench.analysis.profile import Cut, RowProfile
 from workbench.analysis.survival import NOTHING_LOST, Outlook, Part, outlook
 from workbench.analysis.verdict import judge
-from workbench.numeric.histogram import half_histogram, locate
-from workbench.numeric.select import exact_topk
+from workbench.numeric.histogram import locate
 from workbench.paths.arrival import Arrival
 from workbench.paths.model import run_model
 from workbench.paths.models.bf16 import LOSSY_BITS
@@ -16,10 +15,17 @@ from workbench.paths.spec import Path, Variant
 
 def order_free(profile: RowProfile, path: Path, variant: Variant) -> Outlook | None:
     """The outlook of an ``order_free`` variant; ``None`` if two opposite orders disagree all the same."""
-    exact = exact_topk(profile.scores, profile.k)
+    exact = profile.best
     runs = (
         run_model(
-            path, profile.scores, profile.k, Arrival(kind), variant.name, width=profile.width, start=profile.start
+            path,
+            profile.scores,
+            profile.k,
+            Arrival(kind),
+            variant.name,
+            width=profile.width,
+            start=profile.start,
+            row=profile.keys,
         ).indices
         for kind in ("index", "reverse")
     )
@@ -32,7 +38,7 @@ def order_free(profile: RowProfile, path: Path, variant: Variant) -> Outlook | N
 
 def first_of_the_bin(profile: RowProfile) -> Outlook:
     """The outlook where the first of a 13-bit fp16 bin to arrive are taken, without a closer look."""
-    half = half_histogram(profile.scores.float())
+    half = profile.keys.half
     at = locate(half.bins(LOSSY_BITS), profile.k)
     if at.need == at.population:
         return NOTHING_LOST

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.analysis.profile import RowProfile
 from workbench.analysis.verdict import judge
-from workbench.numeric.select import exact_topk
 from workbench.paths.arrival import Arrival
 from workbench.paths.model import run_model
 from workbench.paths.selection import UNWRITTEN
@@ -30,7 +29,7 @@ def walked_missing(
         UsageError: the variant has no model.
     """
     variant = variant or path.variant("stock")
-    exact, walk = exact_topk(profile.scores, profile.k), walk_of(path.as_variant(variant))
+    exact, walk = profile.best, walk_of(path.as_variant(variant))
     runs = (
         run_model(
             path,
@@ -40,6 +39,7 @@ def walked_missing(
             variant.name,
             width=profile.width,
             start=profile.start,
+            row=profile.keys,
         ).indices
         for i in range(walks)
     )

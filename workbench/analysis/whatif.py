@@ -7,11 +7,9 @@ scaled scores are another row. The risk of that record and that row is worked ou
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from threading import Lock
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
 
@@ -20,6 +18,7 @@ from workbench.analysis.profile import RowProfile, profile_of
 from workbench.analysis.risk import Risk, risk
 from workbench.capture.row import Row
 from workbench.errors import UsageError
+from workbench.numeric.kept import Kept
 from workbench.numeric.keys import GREATEST_HALF, OVERFLOW, value_keys
 from workbench.paths.models.sglang_v2 import RULES
 from workbench.paths.spec import Buffer, Path, Variant
@@ -261,30 +260,6 @@ class Enough:
 
     capacity: int
     rank_capacity: int | None = None
-
-
-class Kept(Generic[T]):
-    """The values last asked for, up to so many of them, for any number of threads."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._held, self._lock = most, OrderedDict[Hashable, T](), Lock()
-
-    def get(self, key: Hashable) -> T | None:
-        """The value held under a key; ``None`` where there is none."""
-        return self._held.get(key)
-
-    def take(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value held under a key, made if there is none."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
-        made = make()
-        with self._lock:
-            self._held[key] = made
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
-        return made
 
 
 class Setting:

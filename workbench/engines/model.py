@@ -42,6 +42,9 @@ class ModelEngine:
         does = effect(task.path, variant, Window.of(row), task.k)
         if does is not None and does.first is not None:
             return first_indices(does.first, task.k, scores.device)
+        keys = None if task.counts is None else task.counts.keys
         if does is not None and does.cells is not None:
-            scores = scores[: does.cells]
-        return run_model(task.path, scores, task.k, task.arrival, task.variant, width=row.call.width, start=row.start)
+            scores, keys = scores[: does.cells], None
+        return run_model(
+            task.path, scores, task.k, task.arrival, task.variant, width=row.call.width, start=row.start, row=keys
+        )

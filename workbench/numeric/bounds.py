@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from workbench.numeric.histogram import GREATEST_NUMBER, LEAST_NUMBER
-from workbench.numeric.keys import coarse_keys, half_key_value
+from workbench.numeric.keys import coarse_keys, half_key_value, where_true
 
 FLT_MAX = float(np.finfo(np.float32).max)
 _PAST_HALF = 65536.0  # one step past the greatest fp16 number: the midpoint is then where rounding overflows
@@ -80,4 +80,4 @@ def parted(scores: torch.Tensor, bin_: int, bits: int, rule: Rule = "rounded") -
     from_, to = coarse_bin_bounds(bin_, bits, rule)
     above = scores >= to
     inside = (scores >= from_) & ~above
-    return torch.nonzero(above).flatten(), torch.nonzero(inside).flatten()
+    return where_true(above), where_true(inside)

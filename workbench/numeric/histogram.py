@@ -9,9 +9,11 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from workbench.numeric.keys import KEY_BITS, half_patterns
+from workbench.numeric.kept import Kept
+from workbench.numeric.keys import half_patterns
 
 HALF_BINS = 1 << 16
+_KEPT = 8  # sets of members, of the largest 8 bytes a score
 LEAST_NUMBER, GREATEST_NUMBER = 0x03FF, 0xFC00  # ordered fp16 keys of -inf and +inf; beyond them lies NaN
 
 
@@ -43,6 +45,7 @@ class HalfHistogram:
 
     def __init__(self, scores: torch.Tensor, nan: int | None = None) -> None:
         self.scores, self._nan = scores, nan
+        self._members: Kept[torch.Tensor] = Kept(_KEPT)
 
     @cached_property
     def patterns(self) -> torch.Tensor:
@@ -106,7 +109,10 @@ class HalfHistogram:
         return self._with_keys((bin_ + 1) << (16 - bits), HALF_BINS - 1)
 
     def _with_keys(self, first: int, last: int) -> torch.Tensor:
-        """Indices of the scores whose ordered fp16 keys are in [first, last], int64, ascending."""
+        """Indices of the scores whose ordered fp16 keys are in [first, last], int64, ascending; they are shared."""
+        return self._members.take((first, last), lambda: self._found(first, last))
+
+    def _found(self, first: int, last: int) -> torch.Tensor:
         # NaN patterns differ between converters and their key is the greatest by definition: never compare them.
         numbers = range(max(first, LEAST_NUMBER), min(last, GREATEST_NUMBER) + 1)
         on_cpu = self.patterns.device.type == "cpu"
@@ -121,6 +127,10 @@ class HalfHistogram:
         if isinstance(mask, torch.Tensor):
             return torch.nonzero(mask).flatten()
         return torch.from_numpy(np.flatnonzero(mask))
+
+    def forget(self) -> None:
+        """Let go of the members that were found."""
+        self._members.clear()
 
 
 @dataclass(frozen=True)
@@ -138,29 +148,6 @@ class RowCounts:
     nan: int
     minus_infinity: int
     past_half: int
-
-
-@dataclass(frozen=True, eq=False)
-class KeyHistogram:
-    """Bins of a row's scores by the top bits of their exact ordered keys.
-
-    Attributes:
-        keys: int64 [n], ordered keys in [0, 2^32).
-    """
-
-    keys: torch.Tensor
-
-    def bins(self, bits: int) -> torch.Tensor:
-        """Populations of the 2^bits bins, int64, ascending by score."""
-        return torch.bincount(self.keys >> (KEY_BITS - bits), minlength=1 << bits)
-
-    def members(self, bin_: int, bits: int) -> torch.Tensor:
-        """Indices of the scores in one bin, int64, ascending."""
-        return torch.nonzero(self.keys >> (KEY_BITS - bits) == bin_).flatten()
-
-    def above(self, bin_: int, bits: int) -> torch.Tensor:
-        """Indices of the scores in bins above ``bin_``, int64, ascending."""
-        return torch.nonzero(self.keys >> (KEY_BITS - bits) > bin_).flatten()
 
 
 def half_histogram(scores: torch.Tensor) -> HalfHistogram:

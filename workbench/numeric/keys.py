@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 _BITS = {torch.float32: torch.int32, torch.float16: torch.int16, torch.bfloat16: torch.int16}
@@ -26,8 +27,8 @@ OVERFLOW = 65520.0  # from here on, in magnitude, rounding to fp16 gives an infi
 def signed_keys(scores: torch.Tensor) -> torch.Tensor:
     """Bit patterns as signed integers in ascending order of the ordered key, int32 or int16."""
     bits = scores.contiguous().view(_BITS[scores.dtype])
-    top = torch.iinfo(bits.dtype).max
-    return torch.where(bits < 0, bits ^ top, bits)
+    folded = (bits >> (torch.iinfo(bits.dtype).bits - 1)).bitwise_and_(torch.iinfo(bits.dtype).max)
+    return folded.bitwise_xor_(bits)
 
 
 def value_keys(scores: torch.Tensor) -> torch.Tensor:
@@ -37,8 +38,8 @@ def value_keys(scores: torch.Tensor) -> torch.Tensor:
         scores: float32, float16 or bfloat16, any shape.
     """
     keys = signed_keys(scores).to(torch.int32)
-    keys = torch.where(scores == 0, 0, keys)
-    return torch.where(torch.isnan(scores), torch.iinfo(torch.int32).max, keys)
+    keys.masked_fill_(keys == -1, 0)  # -0.0
+    return keys.masked_fill_(torch.isnan(scores), torch.iinfo(torch.int32).max)
 
 
 def key_width(scores: torch.Tensor) -> int:
@@ -48,9 +49,7 @@ def key_width(scores: torch.Tensor) -> int:
 
 def ordered_keys(scores: torch.Tensor) -> torch.Tensor:
     """Exact ordered keys as the CUDA selectors compare them, int64 in [0, 2^``key_width``)."""
-    width = key_width(scores)
-    bits = scores.contiguous().view(_BITS[scores.dtype]).to(torch.int64)
-    return torch.where(bits < 0, ~bits & ((1 << width) - 1), bits + (1 << (width - 1)))
+    return signed_keys(scores).to(torch.int64).add_(1 << (key_width(scores) - 1))
 
 
 def ordered_key_value(key: int, dtype: torch.dtype) -> float:
@@ -111,3 +110,10 @@ def bin_values(bin_: int, bits: int) -> tuple[float, float]:
     """
     shift = 16 - bits
     return half_key_value(bin_ << shift), half_key_value((bin_ << shift) + (1 << shift) - 1)
+
+
+def where_true(mask: torch.Tensor) -> torch.Tensor:
+    """Positions at which a mask, bool [n], is true, int64, ascending."""
+    if mask.device.type == "cpu":  # NumPy is several times faster at this
+        return torch.from_numpy(np.flatnonzero(mask.numpy()))
+    return torch.nonzero(mask).flatten()

@@ -13,7 +13,8 @@ from typing import Literal, Protocol
 
 import torch
 
-from workbench.numeric.histogram import HalfHistogram, Threshold, half_histogram
+from workbench.numeric.histogram import Threshold
+from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.spec import Path, Variant
 
 MINUS_INF_BIN = 63  # of 12 bits: -inf and everything that rounds to it
@@ -46,6 +47,10 @@ class Counted(Protocol):
     k: int
 
     @property
+    def keys(self) -> RowKeys:
+        """The scores by their keys."""
+
+    @property
     def nan(self) -> int:
         """How many scores are NaN."""
 
@@ -63,18 +68,19 @@ class Counts:
     def __init__(self, scores: torch.Tensor, k: int) -> None:
         self.scores, self.k = scores, k
 
+    @cached_property
+    def keys(self) -> RowKeys:
+        """The scores by their keys."""
+        return RowKeys(self.scores)
+
     @property
     def nan(self) -> int:
         """How many scores are NaN."""
         return int(torch.isnan(self.scores).sum())
 
-    @cached_property
-    def _half(self) -> HalfHistogram:
-        return half_histogram(self.scores)
-
     def threshold(self, bits: int) -> Threshold:
         """The threshold bin of so many fp16 bits; float32 rows only."""
-        return self._half.threshold(bits, self.k)
+        return self.keys.half.threshold(bits, self.k)
 
 
 def finding(path: Path, variant: Variant, row: Counted) -> Finding | None:

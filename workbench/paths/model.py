@@ -8,6 +8,7 @@ import torch
 
 from workbench.errors import UsageError
 from workbench.numeric.keys import value_keys
+from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.arrival import Arrival
 from workbench.paths.models import (
     baselines,
@@ -77,6 +78,7 @@ def run_model(
     *,
     width: int | None = None,
     start: int = 0,
+    row: RowKeys | None = None,
 ) -> Selection:
     """Run one path's model; of a path that promises sorted output the winners come best first.
 
@@ -85,6 +87,7 @@ def run_model(
         k: winners wanted. arrival: the order in which scores reach the buffer.
         variant: a variant of the path that is modelled. width, start: padded columns of the row (its length where
             not known), and its first valid cell.
+        row: the keys of these scores, where several selections share them.
 
     Raises:
         UsageError: the path or the variant has no model.
@@ -94,7 +97,7 @@ def run_model(
     if model is None or not chosen.modelled:
         raise UsageError(f"{path.name} {variant} has no model yet")
     contract = chosen.contract or path.contract
-    tape = Tape(scores, arrival, width, start)
+    tape = Tape(scores, arrival, width, start, row)
     made = model(path.as_variant(chosen), tape, k)
     if contract.output_ordering is not OutputOrdering.UNSORTED:
         best_first = value_keys(scores[made.indices]).sort(descending=True, stable=True).indices

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import product
 
 from workbench.analysis.profile import RowProfile, profile_of
-from workbench.analysis.reference import reference, winners_wanted
+from workbench.analysis.reference import selection_of, winners_wanted
 from workbench.analysis.risk import Risk, risk
 from workbench.capture.row import Row
 from workbench.errors import UsageError
@@ -93,7 +93,7 @@ class Case:
     @cached_property
     def exact(self) -> Selection:
         """The reference's selection."""
-        return reference(self.row, self.k, self.profile.half if self.profile.countable else None)
+        return selection_of(self.profile.best, self.k)
 
     @cached_property
     def profile(self) -> RowProfile:

@@ -8,9 +8,9 @@ import torch
 
 from workbench.errors import UsageError
 from workbench.numeric.histogram import locate
-from workbench.numeric.keys import KEY_BITS, coarse_keys, key_width, ordered_keys
+from workbench.numeric.keys import KEY_BITS
 from workbench.paths.models import buffered
-from workbench.paths.models.digits import Search, emit, search_row
+from workbench.paths.models.digits import Search, emit, of_members, search_row
 from workbench.paths.models.rescans import overflows
 from workbench.paths.models.tape import Made, Tape, binned
 from workbench.paths.selection import Telemetry
@@ -21,11 +21,10 @@ BYTE = 8
 
 def torch_topk(path: Path, tape: Tape, k: int) -> Made:
     """Exact bytes of the whole row, a pass each, and one that gathers; every NaN has the greatest key."""
-    width = key_width(tape.scores)
-    keys = torch.where(torch.isnan(tape.scores), (1 << width) - 1, ordered_keys(tape.scores))
-    found = search_row(tape, keys, k, _bytes(width), width=width)
+    width, row = tape.row.width, tape.row.greatest_nan
+    found = search_row(tape, row.ascending, k, _bytes(width), width=width)
     tape.scan()
-    return Made(emit(tape, keys, found), Telemetry(passes=found.passes))
+    return Made(emit(Tape(row.scores, tape.arrival, row=row), found), Telemetry(passes=found.passes))
 
 
 def unguarded(path: Path, tape: Tape, k: int) -> Made:
@@ -65,10 +64,10 @@ def _bytes(bits: int) -> tuple[int, ...]:
 
 
 def _radix(tape: Tape, k: int, by_index: bool) -> Made:
-    keys, width = ordered_keys(tape.scores), key_width(tape.scores)
-    found = search_row(Tape(tape.scores, tape.arrival), keys, k, _bytes(width), width=width)
+    width = tape.row.width
+    found = search_row(tape.on_chip(), tape.row.ascending, k, _bytes(width), width=width)
     tape.scan()
-    return Made(emit(tape, keys, found, by_index=by_index), Telemetry(passes=found.passes))
+    return Made(emit(tape, found, by_index=by_index), Telemetry(passes=found.passes))
 
 
 def _filtered(path: Path, tape: Tape, k: int, by_index: bool) -> Made:
@@ -77,13 +76,13 @@ def _filtered(path: Path, tape: Tape, k: int, by_index: bool) -> Made:
     Where the flag is raised, the digits are counted over the whole row, a pass each, and one more collects.
     """
     assert path.buffer is not None
-    room, width, keys = path.buffer.slots(k), key_width(tape.scores), ordered_keys(tape.scores)
-    bins = coarse_keys(tape.scores, BYTE) if width == KEY_BITS else keys >> (width - BYTE)
-    counts = torch.bincount(bins, minlength=1 << BYTE)
+    room, width = path.buffer.slots(k), tape.row.width
+    row = tape.row.half if width == KEY_BITS else buffered.ExactBins(tape.row)
+    counts = row.bins(BYTE)
     at = locate(counts, k)
     tape.scan(2)
-    above = tape.order(torch.nonzero(bins > at.bin).flatten())
-    members = torch.nonzero(bins == at.bin).flatten()
+    above = tape.order(row.above(at.bin, BYTE))
+    members = row.members(at.bin, BYTE)
     arrived = members if by_index else tape.order(members)
     fits, cut = members.numel() <= room, at.need < at.population
     found = Search(0, 0, 0, at.need, at.population, (), width)
@@ -92,14 +91,17 @@ def _filtered(path: Path, tape: Tape, k: int, by_index: bool) -> Made:
     if cut:
         tape.stage(min(members.numel(), room))
         digits = _bytes(width - found.searched)
-        reader = Tape(tape.scores, tape.arrival) if fits else tape
-        found = search_row(reader, keys[arrived], at.need, digits, start=found, width=width)
+        reader = tape.on_chip() if fits else tape
+        found = search_row(reader, tape.row.ascending_of(members), at.need, digits, start=found, width=width)
         if fits:
             tape.gather(sum(one.seen for one in found.passes))
         else:
             tape.scan()
             tape.fall_back("full scan of the row, digit by digit")
-    taken = arrived[emit(tape, keys[arrived], found, by_index=True)] if cut else arrived
+    taken = arrived
+    if cut:
+        greater, equal = of_members(tape.row.keys_of(arrived), found)
+        taken = arrived[torch.cat([greater, equal[: found.need]])]
     telemetry = replace(
         binned(BYTE, counts, at, room), buffered=cut, stored=min(at.population, room), passes=found.passes
     )

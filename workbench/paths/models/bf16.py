@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from workbench.numeric.histogram import half_histogram, locate
-from workbench.numeric.keys import key_width, ordered_keys
+from workbench.numeric.histogram import locate
+from workbench.numeric.keys import where_true
 from workbench.paths.models.digits import search_row
 from workbench.paths.models.tape import Made, Tape, binned
 from workbench.paths.selection import Telemetry
@@ -23,12 +23,10 @@ def exact(path: Path, tape: Tape, k: int) -> Made:
     numbers, so that at a pivot of -0.0 the equal ones are counted anew.
     """
     tape.scan()
-    keys = ordered_keys(tape.scores)
-    on_chip = Tape(tape.scores, tape.arrival)
-    found = search_row(on_chip, keys, k, path.digits, width=key_width(tape.scores))
-    pivot = tape.scores[keys == found.pivot][0]
-    greater = tape.order(torch.nonzero(tape.scores > pivot).flatten())
-    equal = tape.order(torch.nonzero(tape.scores == pivot).flatten())
+    found = search_row(tape.on_chip(), tape.row.ascending, k, path.digits, width=tape.row.width)
+    pivot = tape.scores[tape.row.between(found.pivot, found.pivot)[0]]
+    greater = tape.order(where_true(tape.scores > pivot))
+    equal = tape.order(where_true(tape.scores == pivot))
     negative_zero = bool(pivot == 0) and bool(torch.signbit(pivot))
     need = k - greater.numel() if negative_zero else found.need
     return Made(torch.cat([greater, equal[:need]]), Telemetry(passes=found.passes))
@@ -37,7 +35,7 @@ def exact(path: Path, tape: Tape, k: int) -> Made:
 def approximate(path: Path, tape: Tape, k: int) -> Made:
     """One histogram of 13 fp16 bits; what shares the threshold bin is taken first come, without a closer look."""
     tape.scan()
-    half = half_histogram(tape.scores.float())
+    half = tape.row.half
     bins = half.bins(LOSSY_BITS)
     at = locate(bins, k)
     members = tape.order(half.members(at.bin, LOSSY_BITS))

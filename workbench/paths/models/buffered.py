@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from workbench.numeric.histogram import HalfHistogram, KeyHistogram, Threshold, half_histogram, locate
+from workbench.numeric.histogram import HalfHistogram, Threshold, locate
 from workbench.numeric.keys import ordered_keys
+from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.models.digits import refine
 from workbench.paths.models.tape import Made, Tape, binned
 from workbench.paths.selection import Pass, Share, Telemetry
@@ -15,10 +16,31 @@ from workbench.paths.spec import Buffer, Path
 
 
 @dataclass(frozen=True, eq=False)
+class ExactBins:
+    """Bins of a row's scores by the top bits of their exact keys."""
+
+    row: RowKeys
+
+    def bins(self, bits: int) -> torch.Tensor:
+        """Populations of the 2^bits bins, int64, ascending by score."""
+        return self.row.bins(bits)
+
+    def members(self, bin_: int, bits: int) -> torch.Tensor:
+        """Indices of the scores in one bin, int64, ascending."""
+        shift = self.row.width - bits
+        return self.row.between(bin_ << shift, ((bin_ + 1) << shift) - 1)
+
+    def above(self, bin_: int, bits: int) -> torch.Tensor:
+        """Indices of the scores in bins above ``bin_``, int64, ascending."""
+        shift = self.row.width - bits
+        return self.row.between((bin_ + 1) << shift, (1 << self.row.width) - 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Coarse:
     """The coarse pass over a row: its bins, and what lies above and in the threshold bin, in arrival order."""
 
-    row: HalfHistogram | KeyHistogram
+    row: HalfHistogram | ExactBins
     bins: torch.Tensor
     at: Threshold
     bits: int
@@ -46,7 +68,7 @@ def coarse(path: Path, tape: Tape, k: int, exact_bits: int | None = None) -> Coa
     assert path.key_bits is not None
     assert path.buffer is not None
     tape.scan()
-    row = KeyHistogram(ordered_keys(tape.scores)) if exact_bits else half_histogram(tape.scores)
+    row = ExactBins(tape.row) if exact_bits else tape.row.half
     bits = exact_bits or path.key_bits
     bins = row.bins(bits)
     at = locate(bins, k)
@@ -69,7 +91,7 @@ def collect(path: Path, tape: Tape, k: int, seen: Coarse) -> Made:
     if seen.buffered:
         tape.stage(stored.numel())
     taken, passes = cut(path, tape, stored, seen.at.need)
-    dropped = tape.without(members, stored)
+    dropped = members[stored.numel() :] if path.buffer.ranks is None else tape.without(members, stored)
     unwritten = max(0, seen.at.need - stored.numel()) if path.buffer.leaves_unwritten else 0
     shares = shares_of(path.buffer, members, stored, dropped, tape.length)
     return Made(torch.cat([above, taken]), seen.telemetry(stored.numel(), dropped, passes, shares), unwritten)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from workbench.numeric.histogram import locate
-from workbench.numeric.keys import KEY_BITS, key_width, ordered_keys
+from workbench.numeric.keys import KEY_BITS, where_true
+from workbench.numeric.rowkeys import Ascending, RowKeys
 from workbench.paths.models.tape import Tape
 from workbench.paths.selection import Pass
 
@@ -34,7 +35,7 @@ class Search:
 
 def search_row(
     tape: Tape,
-    keys: torch.Tensor,
+    keys: Ascending,
     need: int,
     digits: tuple[int, ...],
     *,
@@ -46,46 +47,54 @@ def search_row(
     """Find the ``need``-th best key digit by digit, one pass over the row for each digit.
 
     Args:
-        keys: int64 ordered keys of the candidates (the whole row, or what a filter of it lets through).
+        keys: of the candidates (the whole row, or what a filter of it lets through).
         digits: bits of each digit, from the top, or from where ``start`` ended.
         start: an earlier search to go on from. stop_at: stop once so few candidates share the prefix.
         until_whole: stop once all that share the prefix are winners.
         width: bits of a key.
     """
     pivot, searched, above, passes = 0, 0, 0, list[Pass]()
+    first, after = 0, len(keys)  # ranks of the candidates that share the prefix searched so far
     if start is not None:
         pivot, searched, above, need = start.pivot, start.searched, start.above, start.need
         passes += start.passes
-        shift = width - searched
-        keys = keys[(keys >> shift) == (pivot >> shift)]
+        first, after = keys.below(pivot), keys.below(pivot + (1 << (width - searched)))
     for bits in digits:
         tape.scan()
-        shift = width - searched - bits
-        digit = (keys >> shift) & ((1 << bits) - 1)
-        at = locate(torch.bincount(digit, minlength=1 << bits), need)
-        passes.append(Pass(shift, bits, keys.numel(), need, at.bin, at.above, at.population))
-        keys = keys[digit == at.bin]
-        pivot |= at.bin << shift
-        searched, above, need = searched + bits, above + at.above, at.need
-        if keys.numel() <= stop_at or (until_whole and need == keys.numel()):
+        searched += bits
+        shift = width - searched
+        # A digit's bins are runs of the ascending keys: the one of the last winner is the threshold's.
+        pivot = keys.at(after - need) >> shift << shift
+        low, high = keys.below(pivot), keys.below(pivot + (1 << shift))
+        digit = (pivot >> shift) & ((1 << bits) - 1)
+        passes.append(Pass(shift, bits, after - first, need, digit, after - high, high - low))
+        above, need = above + after - high, need - (after - high)
+        first, after = low, high
+        if after - first <= stop_at or (until_whole and need == after - first):
             break
-    return Search(pivot, searched, above, need, keys.numel(), tuple(passes), width)
+    return Search(pivot, searched, above, need, after - first, tuple(passes), width)
 
 
-def parted(keys: torch.Tensor, found: Search) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ascending positions of the keys with a greater prefix than the pivot's, and of those with the same."""
+def parted(row: RowKeys, found: Search) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ascending positions of a row's keys with a greater prefix than the pivot's, and of those with the same."""
+    after = found.pivot + (1 << (found.width - found.searched))
+    return row.between(after, (1 << found.width) - 1), row.between(found.pivot, after - 1)
+
+
+def of_members(keys: torch.Tensor, found: Search) -> tuple[torch.Tensor, torch.Tensor]:
+    """As ``parted``, of int64 keys of some candidates: their places among them."""
     shift = found.width - found.searched
     prefixes, pivot = keys >> shift, found.pivot >> shift
-    return torch.nonzero(prefixes > pivot).flatten(), torch.nonzero(prefixes == pivot).flatten()
+    return where_true(prefixes > pivot), where_true(prefixes == pivot)
 
 
-def emit(tape: Tape, keys: torch.Tensor, found: Search, *, by_index: bool = False) -> torch.Tensor:
+def emit(tape: Tape, found: Search, *, by_index: bool = False) -> torch.Tensor:
     """Winners of a finished search over the whole row: the greater keys, then as many of the equal as are wanted.
 
     Args:
-        keys: int64 ordered keys of the whole row. by_index: equal keys to the smaller index, else first come.
+        by_index: equal keys to the smaller index, else first come.
     """
-    greater, equal = parted(keys, found)
+    greater, equal = parted(tape.row, found)
     if not by_index:
         greater, equal = tape.order(greater), tape.order(equal)
     return torch.cat([greater, equal[: found.need]])
@@ -99,8 +108,8 @@ def refine(
     Args:
         stored: candidate indices in arrival order, more than ``need``.
     """
-    keys = ordered_keys(tape.scores[stored])
-    taken, passes, shift = [], [], key_width(tape.scores)
+    keys = tape.row.keys_of(stored)
+    taken, passes, shift = [], [], tape.row.width
     for bits in digits:
         tape.gather(stored.numel())
         shift -= bits

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import torch
 
-from workbench.numeric.keys import ordered_keys
 from workbench.paths.models import buffered
 from workbench.paths.models.digits import emit, search_row
 from workbench.paths.models.tape import Made, Tape
@@ -19,7 +18,8 @@ from workbench.paths.spec import Path
 
 def _on_chip(tape: Tape) -> Tape:
     """The row where reading it again costs nothing, its zeros without a sign."""
-    return Tape(tape.scores + 0.0, tape.arrival)
+    row = tape.row.without_negative_zero
+    return Tape(row.scores, tape.arrival, row=row)
 
 
 def ordered_radix(path: Path, tape: Tape, k: int) -> Made:
@@ -29,14 +29,13 @@ def ordered_radix(path: Path, tape: Tape, k: int) -> Made:
     """
     assert path.buffer is not None
     inside = _on_chip(tape)
-    keys = ordered_keys(inside.scores)
     if tape.length <= path.buffer.slots(k):
         tape.scan()
-        found = search_row(inside, keys, k, path.digits)
+        found = search_row(inside, inside.row.ascending, k, path.digits)
     else:
-        found = search_row(tape, keys, k, path.digits)
+        found = search_row(tape, inside.row.ascending, k, path.digits)
         tape.scan()
-    return Made(emit(tape, keys, found, by_index=True).sort().values, Telemetry(passes=found.passes))
+    return Made(emit(inside, found, by_index=True).sort().values, Telemetry(passes=found.passes))
 
 
 def ordered_register(path: Path, tape: Tape, k: int) -> Made:
@@ -49,9 +48,8 @@ def ordered_register(path: Path, tape: Tape, k: int) -> Made:
     tape.scan()
     above, members = seen.row.above(seen.at.bin, seen.bits), seen.row.members(seen.at.bin, seen.bits)
     inside_bin = Tape(inside.scores[members], tape.arrival)
-    keys = ordered_keys(inside_bin.scores)
-    found = search_row(inside_bin, keys, seen.at.need, path.digits if seen.buffered else ())
-    taken = members[emit(inside_bin, keys, found, by_index=True)]
+    found = search_row(inside_bin, inside_bin.row.ascending, seen.at.need, path.digits if seen.buffered else ())
+    taken = members[emit(inside_bin, found, by_index=True)]
     # No buffer of any size stands between the bin and the output.
     telemetry = replace(seen.bypassed(found.passes), capacity=None)
     return Made(torch.cat([above, taken]).sort().values, telemetry)

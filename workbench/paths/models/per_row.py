@@ -17,8 +17,9 @@ from typing import Literal
 
 import torch
 
-from workbench.numeric.histogram import half_histogram, locate
+from workbench.numeric.histogram import locate
 from workbench.numeric.keys import KEY_BITS, ordered_keys, value_keys
+from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.models.digits import parted, search_row
 from workbench.paths.models.tape import BY_INDEX, Made, Tape, binned
 from workbench.paths.own_variants import RADIX_FROM, SPLIT_FROM
@@ -92,7 +93,7 @@ def split(path: Path, tape: Tape, k: int) -> Made:
     tape.stage(int((handed.origins >= 0).sum()))
     # An explicit order of the row's own scores says nothing of what the slices hand on.
     inner = Tape(handed.scores, BY_INDEX if tape.arrival.kind == "explicit" else tape.arrival)
-    found, places = _select(path, inner, torch.arange(handed.scores.numel(), device=tape.scores.device), k, MERGE)
+    found, places = _select(path, inner, inner.row, 0, k, MERGE)
     if inner.cost.fallback:
         tape.fall_back(inner.cost.fallback)
     origins = torch.where(places >= 0, handed.origins[places.clamp(min=0)], places)
@@ -143,20 +144,19 @@ def sort_of(threads: int) -> Sort:
 MERGE = sort_of(MERGE_THREADS)
 
 
-def last_candidates(path: Path, scores: torch.Tensor, k: int) -> Last:
+def last_candidates(path: Path, row: RowKeys, k: int) -> Last:
     """Where the k-th best of some scores falls."""
     assert path.buffer is not None
-    room, half = path.buffer.slots(k), half_histogram(scores)
+    room, half = path.buffer.slots(k), row.half
     bins = half.bins(HALF_BITS)
     at = locate(bins, k)
     fits = at.population <= room
     telemetry = replace(binned(HALF_BITS, bins, at, room), buffered=fits, stored=at.population if fits else 0)
     if fits:
         return Last(half.above(at.bin, HALF_BITS), half.members(at.bin, HALF_BITS), at.need, True, (), telemetry)
-    keys = ordered_keys(scores)
-    found = search_row(Tape(scores), keys, k, DIGITS, stop_at=room)
+    found = search_row(Tape(row.scores), row.ascending, k, DIGITS, stop_at=room)
     telemetry = replace(telemetry, passes=found.passes)
-    return Last(*parted(keys, found), found.need, found.searched < KEY_BITS, found.passes, telemetry)
+    return Last(*parted(row, found), found.need, found.searched < KEY_BITS, found.passes, telemetry)
 
 
 def slices(path: Path, tape: Tape, k: int) -> Handed:
@@ -164,11 +164,11 @@ def slices(path: Path, tape: Tape, k: int) -> Handed:
     tape.scan(READS_A_STEP)
     size = -(-tape.length // SPLITS)
     origins = []
-    for number in range(SPLITS):
-        part = torch.arange(min(number * size, tape.length), min((number + 1) * size, tape.length))
-        part = part.to(tape.scores.device)
+    for number, row in enumerate(tape.row.slices(SPLITS)):
+        first = min(number * size, tape.length)
+        part = torch.arange(first, first + row.scores.numel(), device=tape.scores.device)
         if part.numel() > k:
-            found, part = _select(path, tape, part, k, sort_of(THREADS))
+            found, part = _select(path, tape, row, first, k, sort_of(THREADS))
             tape.gather(len(found.passes) * READS_A_STEP * size)
         short = torch.full((k - part.numel(),), NO_INDEX, device=part.device)
         origins.append(torch.cat([part, short]))
@@ -178,7 +178,7 @@ def slices(path: Path, tape: Tape, k: int) -> Handed:
 
 
 def _whole(path: Path, tape: Tape, k: int, sort: Sort) -> Made:
-    found, taken = _select(path, tape, torch.arange(tape.length, device=tape.scores.device), k, sort)
+    found, taken = _select(path, tape, tape.row, 0, k, sort)
     tape.scan(READS_A_STEP * (1 + len(found.passes)))
     real = taken[taken >= 0]
     garbage = _garbage(tape, k, k - real.numel(), real)
@@ -194,17 +194,17 @@ def _garbage(tape: Tape, k: int, count: int, real: torch.Tensor) -> torch.Tensor
     return torch.full((count,), int(real[0]) if real.numel() else FAR_OUTSIDE, device=tape.scores.device)
 
 
-def _select(path: Path, tape: Tape, among: torch.Tensor, k: int, sort: Sort) -> tuple[Last, torch.Tensor]:
-    """The k best of ascending positions, ``GARBAGE`` in place of some."""
+def _select(path: Path, tape: Tape, part: RowKeys, first: int, k: int, sort: Sort) -> tuple[Last, torch.Tensor]:
+    """The k best of a part of the row that begins at ``first``: positions in the row, ``GARBAGE`` in place of some."""
     assert path.buffer is not None
-    last = last_candidates(path, tape.scores[among], k)
+    last = last_candidates(path, part, k)
     if last.passes:
         room = path.buffer.slots(k)
         tape.fall_back(f"{len(last.passes)} exact digits: more than {room} scores share the fp16 bin")
-    arrived = tape.order(among[last.members])
+    arrived = tape.order(last.members + first if first else last.members)
     if last.sorts:
         tape.stage(arrived.numel())
         best = sort(arrived, tape.scores[arrived], last.need, path.buffer.slots(k))
     else:
         best = arrived[: last.need]
-    return last, torch.cat([tape.order(among[last.above]), best])
+    return last, torch.cat([tape.order(last.above + first if first else last.above), best])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from workbench.numeric.keys import ordered_keys
 from workbench.paths.models.digits import emit, search_row
 from workbench.paths.models.tape import Made, Tape
 from workbench.paths.selection import Telemetry
@@ -18,8 +17,6 @@ def identity(path: Path, tape: Tape, k: int) -> Made:
 
 def radix(path: Path, tape: Tape, k: int) -> Made:
     """Exact digits of the whole row, whose keys stay on chip after one pass; equal keys first come."""
-    keys = ordered_keys(tape.scores)
-    on_chip = Tape(tape.scores, tape.arrival)
-    found = search_row(on_chip, keys, k, path.digits)
+    found = search_row(tape.on_chip(), tape.row.ascending, k, path.digits)
     tape.scan()
-    return Made(emit(tape, keys, found), Telemetry(passes=found.passes))
+    return Made(emit(tape, found), Telemetry(passes=found.passes))

@@ -9,6 +9,7 @@ import torch
 
 from workbench.numeric.histogram import locate
 from workbench.numeric.keys import bin_values, half_keys, ordered_keys
+from workbench.numeric.rowkeys import Ascending
 from workbench.paths.models import buffered
 from workbench.paths.models.buffered import Coarse
 from workbench.paths.models.digits import search_row
@@ -48,13 +49,12 @@ def register_recovery(path: Path, tape: Tape, k: int) -> Made:
     if not overflows(seen):
         return buffered.collect(replace(path, ranked_ties=RANKED_TIES), tape, k, seen)
     members = seen.row.members(seen.at.bin, seen.bits)
-    offsets = bin_offsets(seen, ordered_keys(tape.scores[members]))
+    offsets = bin_offsets(seen, tape.row.keys_of(members))
     if offsets is None:
         indices, found = wide_select(tape, k, room=0)
         return Made(indices, seen.bypassed(found.passes))
     tape.fall_back("two digits in registers")
-    registers = Tape(tape.scores, tape.arrival)
-    found = search_row(registers, offsets, seen.at.need, DIGITS, width=OFFSET_BITS)
+    found = search_row(tape.on_chip(), Ascending(offsets), seen.at.need, DIGITS, width=OFFSET_BITS)
     above = seen.row.above(seen.at.bin, seen.bits)
     greater, equal = members[offsets > found.pivot], members[offsets == found.pivot]
     parts = (tape.order(above), tape.order(greater), tape.order(equal)[: found.need])
@@ -78,7 +78,7 @@ def cluster_recovery(path: Path, tape: Tape, k: int) -> Made:
     if not seen.buffered or buffered.stored_members(path.buffer, members, tape.length, k).numel() == members.numel():
         return buffered.collect(path, tape, k, seen)
     scores = tape.scores[members]
-    keys = ordered_keys(scores)
+    keys = tape.row.keys_of(members)
     offsets = bin_offsets(seen, keys)
     tape.gather(min(SNIFF, tape.length))
     what, values = _probe(seen, scores, keys, offsets, _is_short(tape.scores[:SNIFF]))
@@ -89,10 +89,11 @@ def cluster_recovery(path: Path, tape: Tape, k: int) -> Made:
         pivot, need = at.bin, at.need
     else:
         values, digits = (keys, WIDE) if offsets is None else (offsets, DIGITS)
-        before = search_row(tape, values, seen.at.need, digits[:-1], width=sum(digits))
+        ascending = Ascending(values)
+        before = search_row(tape, ascending, seen.at.need, digits[:-1], width=sum(digits))
         slice_ = path.buffer.ranks.slice_of(tape.length)
         room = path.buffer.slots(k) if slice_ >= STAGED_SLICE else 0
-        found = last_digit(tape, values, before, digits[-1], room)
+        found = last_digit(tape, ascending, before, digits[-1], room)
         pivot, need, passes = found.pivot, found.need, found.passes
     tape.fall_back(f"recovery: {what}")
     above = seen.row.above(seen.at.bin, seen.bits)

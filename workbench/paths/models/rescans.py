@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from workbench.numeric.keys import ordered_keys
+from workbench.numeric.keys import KEY_BITS
+from workbench.numeric.rowkeys import Ascending
 from workbench.paths.models import buffered
 from workbench.paths.models.buffered import Coarse
 from workbench.paths.models.digits import Search, emit, search_row
@@ -69,13 +70,12 @@ def wide_rescan_sampled(path: Path, tape: Tape, k: int) -> Made:
         return buffered.collect(path, tape, k, seen)
     if tape.length < SAMPLED_FROM:
         return _wide_from(seen, tape, k)
-    keys = ordered_keys(tape.scores)
     tape.gather(SAMPLE)
-    places = torch.arange(SAMPLE, device=keys.device) * tape.length // SAMPLE
+    places = torch.arange(SAMPLE, device=tape.scores.device) * tape.length // SAMPLE
     target = min(MOST_TARGETED, 4 * k) if k < LARGE_K else 2 * k
-    pivot = keys[places].sort(descending=True).values[max(1, target * SAMPLE // tape.length) - 1]
+    pivot = int(tape.row.keys_of(places).sort(descending=True).values[max(1, target * SAMPLE // tape.length) - 1])
     tape.scan()
-    candidates = torch.nonzero(keys >= pivot).flatten()
+    candidates = tape.row.between(pivot, (1 << KEY_BITS) - 1)
     tape.stage(min(candidates.numel(), SAMPLED_ROOM))
     if not k <= candidates.numel() <= SAMPLED_ROOM:
         return _wide_from(seen, tape, k, "sampled pivot, then ")
@@ -92,15 +92,15 @@ def wide_select(
     Args:
         room: final candidates that can be staged. start: the first digit, where it is known. tried: what was given up.
     """
-    keys = ordered_keys(tape.scores)
+    keys = tape.row.ascending
     before = search_row(tape, keys, k, WIDE[:-1] if start is None else WIDE[1:-1], start=start)
     found = last_digit(tape, keys, before, WIDE[-1], room)
     again = ", candidates scanned again" if 0 < room < before.equal else ""
     tape.fall_back(f"{tried}wide rescan of the row{again}")
-    return emit(tape, keys, found), found
+    return emit(tape, found), found
 
 
-def last_digit(tape: Tape, keys: torch.Tensor, before: Search, bits: int, room: int) -> Search:
+def last_digit(tape: Tape, keys: Ascending, before: Search, bits: int, room: int) -> Search:
     """The last histogram pass also writes the certain winners and stages the candidates for the rest.
 
     Staged candidates are read again by their indices (DERIVED: pairs with the score would not fit the shared memory);
@@ -125,7 +125,6 @@ def _wide_from(seen: Coarse, tape: Tape, k: int, tried: str = "") -> Made:
 def _rescan(tape: Tape, k: int) -> tuple[torch.Tensor, Search]:
     """Four passes of 8 bits over the whole row, then one that writes the greater keys and one the equal, first come."""
     tape.fall_back("exact rescan of the row")
-    keys = ordered_keys(tape.scores)
-    found = search_row(tape, keys, k, BYTES)
+    found = search_row(tape, tape.row.ascending, k, BYTES)
     tape.scan(2)
-    return emit(tape, keys, found), found
+    return emit(tape, found), found

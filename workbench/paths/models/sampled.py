@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from workbench.numeric.histogram import GREATEST_NUMBER, half_histogram, locate
-from workbench.numeric.keys import half_key_value, ordered_keys
+from workbench.numeric.keys import KEY_BITS, half_key_value, ordered_keys
 from workbench.paths.models import buffered
 from workbench.paths.models.digits import emit, search_row
 from workbench.paths.models.rescans import overflows
@@ -37,8 +37,7 @@ def sampled(path: Path, tape: Tape, k: int) -> Made:
     capacity = path.buffer.slots(k)
     if tape.length < shortest(k, capacity):
         return _filtered(path, tape, k, 2 * capacity)
-    keys = ordered_keys(tape.scores)
-    survivors = torch.nonzero(keys >= _cutoff(tape, max(1, capacity // 2))).flatten()
+    survivors = tape.row.between(_cutoff(tape, max(1, capacity // 2)), (1 << KEY_BITS) - 1)
     tape.scan()
     tape.stage(min(survivors.numel(), capacity))
     if k <= survivors.numel() <= capacity:
@@ -81,15 +80,15 @@ def _filtered(path: Path, tape: Tape, k: int, capacity: int) -> Made:
 
 def _from_row(path: Path, tape: Tape, k: int, telemetry: Telemetry) -> Made:
     tape.scan(EXACT_READS + 1)
-    return _exact(path, tape, k, torch.arange(tape.length, device=tape.scores.device), telemetry)
+    return _exact(path, tape, k, None, telemetry)
 
 
-def _exact(path: Path, tape: Tape, k: int, among: torch.Tensor, telemetry: Telemetry) -> Made:
-    """The threshold bin of 11 fp16 bits among ascending positions, then the exact bytes of its members."""
-    half = half_histogram(tape.scores[among])
+def _exact(path: Path, tape: Tape, k: int, among: torch.Tensor | None, telemetry: Telemetry) -> Made:
+    """The threshold bin of 11 fp16 bits among ascending positions or the whole row, then its members' exact bytes."""
+    half = tape.row.half if among is None else half_histogram(tape.scores[among])
     at = locate(half.bins(BITS), k)
-    keys = ordered_keys(tape.scores)
-    members = keys[among[half.members(at.bin, BITS)]]
-    found = search_row(Tape(tape.scores, tape.arrival), members, at.need, path.digits)
+    members = half.members(at.bin, BITS)
+    keys = tape.row.ascending_of(members if among is None else among[members])
+    found = search_row(tape.on_chip(), keys, at.need, path.digits)
     # No score outside the survivors reaches the cut, so that looking for it in the row is looking among them.
-    return Made(emit(tape, keys, found), replace(telemetry, passes=found.passes))
+    return Made(emit(tape, found), replace(telemetry, passes=found.passes))

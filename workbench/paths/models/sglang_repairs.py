@@ -8,6 +8,7 @@ import torch
 
 from workbench.numeric.histogram import locate
 from workbench.numeric.keys import KEY_BITS, ordered_keys
+from workbench.numeric.rowkeys import Ascending
 from workbench.paths.models import buffered
 from workbench.paths.models.digits import Search, search_row
 from workbench.paths.models.tape import Made, Tape
@@ -31,8 +32,8 @@ def cutoff_first(path: Path, tape: Tape, k: int) -> Made:
     tape.fall_back("cut-off searched over the row")
     tape.scan()
     members = seen.row.members(seen.at.bin, seen.bits)
-    keys = ordered_keys(tape.scores[members])
-    found = search_row(tape, keys, seen.at.need, BYTES)
+    keys = tape.row.keys_of(members)
+    found = search_row(tape, tape.row.ascending_of(members), seen.at.need, BYTES)
     tape.scan()
     greater, equal = _split(tape, members, keys, found)
     taken = torch.cat([_above(tape, seen), greater, equal[: found.need]])
@@ -52,8 +53,8 @@ def filtered_rescan(path: Path, tape: Tape, k: int) -> Made:
     tape.stage(seen.capacity)
     tape.fall_back("row filtered by bin and prefix")
     members = seen.row.members(seen.at.bin, seen.bits)
-    keys = ordered_keys(tape.scores[members])
-    found = search_row(tape, keys, seen.at.need, BYTES, until_whole=True)
+    keys = tape.row.keys_of(members)
+    found = search_row(tape, tape.row.ascending_of(members), seen.at.need, BYTES, until_whole=True)
     tape.scan()  # the search counted one pass a byte; the last byte's winners are written by one more
     greater, equal = _split(tape, members, keys, found)
     taken = torch.cat([_above(tape, seen), greater, equal[: found.need]])
@@ -71,13 +72,13 @@ def unique_key(path: Path, tape: Tape, k: int) -> Made:
         return buffered.collect(path, tape, k, seen)
     tape.fall_back("cut-off searched by value and index")
     members = seen.row.members(seen.at.bin, seen.bits)
-    keys = ordered_keys(tape.scores[members])
-    found = search_row(tape, keys, seen.at.need, BYTES, until_whole=True)
+    keys = tape.row.keys_of(members)
+    found = search_row(tape, tape.row.ascending_of(members), seen.at.need, BYTES, until_whole=True)
     passes = tuple(replace(one, shift=one.shift + KEY_BITS) for one in found.passes)
     greater, equal = _split(tape, members, keys, found)
     if found.need < found.equal:
         inverted = INDEX_MASK - equal
-        last = search_row(tape, inverted, found.need, BYTES, until_whole=True)
+        last = search_row(tape, Ascending(inverted), found.need, BYTES, until_whole=True)
         equal, passes = equal[inverted >= last.pivot], passes + last.passes
     tape.scan()
     taken = torch.cat([_above(tape, seen), greater, equal])

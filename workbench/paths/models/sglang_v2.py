@@ -15,10 +15,9 @@ from typing import Literal
 import torch
 
 from workbench.numeric.bounds import FLT_MAX, Rule, coarse_bin_lower_bound, parted
-from workbench.numeric.keys import ordered_keys
+from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.models import buffered
-from workbench.paths.models.digits import parted as by_prefix
-from workbench.paths.models.digits import search_row
+from workbench.paths.models.digits import of_members, search_row
 from workbench.paths.models.tape import Made, Model, Tape
 from workbench.paths.selection import Pass
 from workbench.paths.shared import BYTES
@@ -80,7 +79,7 @@ def select(path: Path, tape: Tape, k: int, rules: Rules) -> Made:
     assert path.buffer is not None
     seen = buffered.coarse(path, tape, k)
     tape.scan(path.row_passes - 1)
-    above, ties = (tape.order(part) for part in parted(tape.scores, seen.at.bin, seen.bits, rules.bound))
+    above, ties = (tape.order(part) for part in collected(tape.row, seen.at.bin, seen.bits, rules.bound))
     need = max(0, k - above.numel())
     stored = ties
     if path.buffer.whole_bin or need != ties.numel():
@@ -114,17 +113,22 @@ def select(path: Path, tape: Tape, k: int, rules: Rules) -> Made:
     return Made(torch.cat([above[:k], taken]), telemetry, missing if idle else 0)
 
 
+def collected(row: RowKeys, bin_: int, bits: int, rule: Rule) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a row's thresholds take to lie above a bin, and in it: as ``workbench.numeric.bounds.parted``."""
+    return row.made_of(row.scores, (bin_, bits, rule), lambda: parted(row.scores, bin_, bits, rule))
+
+
 def _search(tape: Tape, ties: torch.Tensor, stored: torch.Tensor, need: int) -> tuple[torch.Tensor, tuple[Pass, ...]]:
     """The ``need`` best of more ties than the buffer holds: four passes that count a byte, one that writes.
 
     The first also finds the least and the greatest key: where they are one, any buffered ties will do.
     """
-    keys = ordered_keys(tape.scores[ties])
-    found = search_row(tape, keys, need, BYTES[:1])
+    keys, ascending = tape.row.keys_of(ties), tape.row.ascending_of(ties)
+    found = search_row(tape, ascending, need, BYTES[:1])
     if keys.min() == keys.max():
         return stored[:need], found.passes
     tape.fall_back("cut-off of the ties searched over the row")
-    found = search_row(tape, keys, need, BYTES[1:], start=found)
+    found = search_row(tape, ascending, need, BYTES[1:], start=found)
     tape.scan()
     return torch.cat([ties[keys > found.pivot], ties[keys == found.pivot][: found.need]]), found.passes
 
@@ -134,10 +138,10 @@ def _narrow(path: Path, tape: Tape, ties: torch.Tensor, need: int) -> tuple[torc
     assert path.buffer is not None
     # The buffer holds the greatest k; made smaller than k, it could not hold what is wanted of equal scores.
     tape.fall_back("ties narrowed by exact digits over the row")
-    keys, room = ordered_keys(tape.scores[ties]), max(path.buffer.slots(need), need)
-    found = search_row(tape, keys, need, DIGITS, stop_at=room)
+    keys, room = tape.row.keys_of(ties), max(path.buffer.slots(need), need)
+    found = search_row(tape, tape.row.ascending_of(ties), need, DIGITS, stop_at=room)
     tape.scan()
-    greater, bucket = by_prefix(keys, found)
+    greater, bucket = of_members(keys, found)
     stored = ties[bucket[:room]]
     tape.stage(stored.numel())
     taken, passes = buffered.cut(path, tape, stored, found.need)

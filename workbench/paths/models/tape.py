@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import torch
 
 from workbench.numeric.histogram import Threshold
+from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.arrival import Arrival, flags
 from workbench.paths.selection import Cost, Telemetry
 from workbench.paths.spec import Path
 
 BY_INDEX = Arrival()
+MANY = 4096  # positions whose order is worth keeping
 
 
 class Tape:
@@ -21,16 +23,34 @@ class Tape:
     Args:
         scores: [length], the valid scores. arrival: the order in which scores reach a buffer.
         width: padded columns of the row; its length where that is not known. start: its first valid cell.
+        row: the keys of these scores, where they are shared.
+
+    Attributes:
+        row: the scores by their keys.
     """
 
     def __init__(
-        self, scores: torch.Tensor, arrival: Arrival = BY_INDEX, width: int | None = None, start: int = 0
+        self,
+        scores: torch.Tensor,
+        arrival: Arrival = BY_INDEX,
+        width: int | None = None,
+        start: int = 0,
+        row: RowKeys | None = None,
     ) -> None:
-        self.scores, self.arrival = scores, arrival
+        self.row, self.arrival = row or RowKeys(scores), arrival
         self.length = scores.numel()
         self.width, self.start = self.length if width is None else width, start
         self._passes = self._bytes = self._staged = 0
         self._fallback = ""
+
+    @property
+    def scores(self) -> torch.Tensor:
+        """The valid scores."""
+        return self.row.scores
+
+    def on_chip(self) -> Tape:
+        """The same row where reading it again is not counted."""
+        return Tape(self.scores, self.arrival, row=self.row)
 
     def scan(self, times: int = 1) -> None:
         """Count passes over the whole row."""
@@ -50,8 +70,10 @@ class Tape:
         self._fallback = what
 
     def order(self, indices: torch.Tensor) -> torch.Tensor:
-        """Ascending positions in arrival order."""
-        return self.arrival.sort(indices, self.length)
+        """Ascending positions in arrival order; not to be written to."""
+        if indices.numel() < MANY:
+            return self.arrival.sort(indices, self.length)
+        return self.row.made_of(indices, self.arrival, lambda: self.arrival.sort(indices, self.length))
 
     def without(self, indices: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
         """``indices`` that are not among the others, in their order."""
