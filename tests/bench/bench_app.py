@@ -38,12 +38,20 @@ LIMIT_S, LIMIT_BYTES = 0.5, 1_000_000
 EVERY = 97  # of a tall capture's rows one in so many is bad
 
 
-def row(width: int, k: int, random: torch.Generator, *, bad: bool, **call: Any) -> Row:
-    """A normal row with the winners that were recorded; of a bad one half share a bin, and three winners are lost."""
+def row(width: int, k: int, random: torch.Generator, *, bad: bool, nan: bool = False, **call: Any) -> Row:
+    """A normal row with the winners that were recorded; of a bad one half share a bin, and three winners are lost.
+
+    Args:
+        nan: half of its scores are NaN besides, every fourth of them with the sign set.
+    """
     scores = torch.randn(width, generator=random)
     if bad:
         crowd = torch.randperm(width, generator=random)[: width // 2]
         scores[crowd] = 3 + torch.rand(width // 2, generator=random) * 0.003
+    if nan:
+        lost = torch.randperm(width, generator=random)[: width // 2]
+        scores[lost] = torch.nan
+        scores[lost[::4]] = scores[lost[::4]].neg()
     indices = scores.topk(k).indices.to(torch.int32)
     if bad:
         indices[-3:] = scores.argsort()[:3].to(torch.int32)
@@ -51,10 +59,10 @@ def row(width: int, k: int, random: torch.Generator, *, bad: bool, **call: Any) 
     return Row(scores, width, call=Call(**{**known, **call}), indices=indices)
 
 
-def wide(path: Path, width: int = MILLION, rows: int = 16, k: int = K, **call: Any) -> Path:
-    """A capture of few rows with many scores, every second one bad."""
+def wide(path: Path, width: int = MILLION, rows: int = 6, k: int = K, nan: bool = False, **call: Any) -> Path:
+    """A capture of few rows with many scores, every second one bad. ``nan``: half of each are NaN besides."""
     random = torch.Generator().manual_seed(1)
-    write_capture(path, [row(width, k, random, bad=number % 2 == 1, **call) for number in range(rows)])
+    write_capture(path, [row(width, k, random, bad=number % 2 == 1, nan=nan, **call) for number in range(rows)])
     return path
 
 
@@ -193,14 +201,29 @@ def measurements(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             "middle and at most, and bytes at most; bytes of a new session until nothing works for it any more; k "
             "2048; op, release and device known",
             "wanted": f"at most {LIMIT_S} seconds and {LIMIT_BYTES} bytes",
-            "views": row_switch(wide(folder / "wide.safetensors", **KNOWN)),
+            "views": row_switch(wide(folder / "wide.safetensors", rows=16, **KNOWN)),
         },
     )
     yield (
         "row_switch_unknown",
         {
             "what": "the same where the capture does not say its op, so that every path is judged by its model",
-            "views": row_switch(wide(folder / "unknown.safetensors", rows=6)),
+            "views": row_switch(wide(folder / "unknown.safetensors")),
+        },
+    )
+    yield (
+        "row_switch_nan",
+        {
+            "what": "the same with half of each row NaN, of both signs; the op is known",
+            "views": row_switch(wide(folder / "nan.safetensors", nan=True, **KNOWN)),
+        },
+    )
+    yield (
+        "row_switch_nan_unknown",
+        {
+            "what": "the same where neither the op is known: what is selected among NaN depends on no order on most "
+            "paths, and is found by running them in two",
+            "views": row_switch(wide(folder / "nan-unknown.safetensors", nan=True)),
         },
     )
     yield (

@@ -10,6 +10,7 @@ import torch
 
 from workbench.arguments import check_fields
 from workbench.errors import UsageError
+from workbench.numeric.keys import where_true
 from workbench.paths.orders import OrderKind
 from workbench.paths.spec import Walk
 from workbench.paths.walk import WARP, walked
@@ -77,7 +78,7 @@ class Arrival:
         if indices.numel() * FEW < length:
             return indices[torch.argsort(rank.to(indices.device)[indices])]
         order = order.to(indices.device)
-        return order[flags(indices, length)[order]]
+        return order[where_true(flags(indices, length)[order])]
 
 
 def flags(indices: torch.Tensor, length: int) -> torch.Tensor:

@@ -131,7 +131,7 @@ def inspect_row(
     case = Case(row, op, release, device, k)
     judged, because = judged_paths(paths, case)
     recorded = run_case(case, engine="recorded")[0] if row.indices is not None else None
-    return Inspection(
+    made = Inspection(
         case=case,
         judged=judged,
         judged_because=because,
@@ -139,6 +139,8 @@ def inspect_row(
         recorded=recorded,
         census=tuple(census_of(case)),
     )
+    case.profile.keys.forget()  # inspections are kept, by the app and by whoever lists rows
+    return made
 
 
 def census_of(case: Case, paths: tuple[Path, ...] = PATHS) -> list[Risk]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from workbench.numeric.histogram import HalfHistogram, Threshold, locate
-from workbench.numeric.keys import ordered_keys
+from workbench.numeric.keys import ordered_keys, where_true
 from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.models.digits import refine
 from workbench.paths.models.tape import Made, Tape, binned
@@ -114,7 +114,7 @@ def stored_members(buffer: Buffer, members: torch.Tensor, length: int, k: int) -
     if buffer.ranks is None:
         return members[:room]
     owners = buffer.ranks.owners(members, length)
-    places = [torch.nonzero(owners == rank).flatten() for rank in range(buffer.ranks.count)]
+    places = [where_true(owners == rank) for rank in range(buffer.ranks.count)]
     shares = buffer.shares([place.numel() for place in places], k)
     stored = torch.cat([place[:share] for place, share in zip(places, shares, strict=True)])
     return members[stored if buffer.ranks.in_order else stored.sort().values[:room]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workbench.numeric.histogram import Threshold
+from workbench.numeric.keys import where_true
 from workbench.numeric.rowkeys import RowKeys
 from workbench.paths.arrival import Arrival, flags
 from workbench.paths.selection import Cost, Telemetry
@@ -77,7 +78,7 @@ class Tape:
 
     def without(self, indices: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
         """``indices`` that are not among the others, in their order."""
-        return indices[~flags(others, self.length)[indices]]
+        return indices[where_true(~flags(others, self.length)[indices])]
 
     @property
     def cost(self) -> Cost:
