@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple, get_args
 import torch
 
 from workbench.analysis.diff import cutoff, score_gap
-from workbench.numeric.keys import ulp_keys, value_keys
+from workbench.numeric.keys import ulp_keys, value_keys, where_true
+from workbench.numeric.rowkeys import Ascending
 from workbench.rendering import Rendered
 
 Kind = Literal["same", "order varies", "ties vary", "values vary"]
@@ -172,19 +173,28 @@ class Tally:
         if not last.numel() or not calls:
             return Held(), Held(), Held()
         keys = value_keys(self._scores)
-        side = torch.sign(keys.to(torch.int64) - keys[last]).to(torch.int64)  # 1 above the cut, 0 at it, -1 below
-        state = torch.where(self._held == calls, 0, torch.where(self._held > 0, 1, 2))
-        counts = torch.bincount(3 * (side + 1) + state, minlength=9).tolist()
-        return Held(*counts[6:9]), Held(*counts[3:6]), Held(*counts[:3])
+        cut = keys[last]
+        held = where_true(self._held > 0)
+        side, every = torch.sign(keys[held].to(torch.int64) - cut), self._held[held] == calls
+        above, ties = int((keys > cut).sum()), int((keys == cut).sum())
+        found = []
+        for which, total in ((1, above), (0, ties), (-1, keys.numel() - above - ties)):
+            here = side == which
+            always, ever = int((here & every).sum()), int(here.sum())
+            found.append(Held(always, ever - always, total - ever))
+        return found[0], found[1], found[2]
 
     def _members(self, calls: int) -> Iterable[Member]:
-        moving = torch.nonzero((self._held > 0) & (self._held < calls)).flatten()
+        moving = where_true((self._held > 0) & (self._held < calls))
         if not moving.numel():
             return
         scores = self._scores
-        order = torch.sort(value_keys(scores), descending=True, stable=True).indices
-        ranks = torch.empty_like(order)
-        ranks[order] = torch.arange(1, order.numel() + 1, device=order.device)
+        # Of equal scores the smaller index is the better: no two of these numbers are equal.
+        places = torch.arange(scores.numel() - 1, -1, -1, device=scores.device)
+        unique = (value_keys(scores).to(torch.int64) << 32).bitwise_or_(places)
+        order = Ascending(unique)
+        ranks = torch.empty_like(places)
+        ranks[moving] = torch.tensor([len(order) - order.below(one) for one in unique[moving].tolist()]).to(ranks)
         moving = moving[ranks[moving].argsort()]
         cut = scores[self._last]
         keys, at = ulp_keys(scores[moving]).tolist(), int(ulp_keys(cut))

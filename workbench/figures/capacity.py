@@ -45,8 +45,8 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
     fills = np.array([(risk.population or 0) / (risk.room or 1) for risk in filled])
     lanes = np.array([places[risk.path] for risk in filled], dtype=float)
     colours = np.array([_colour(risk) for risk in filled])
-    for fill, lane, colour in zip(fills, lanes, colours, strict=True):
-        figure.add_trace(
+    figure.add_traces(
+        [
             go.Scatter(
                 x=np.array([1.0, fill]),
                 y=np.array([lane, lane]),
@@ -54,7 +54,9 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
                 line={"color": str(colour), "width": 4},
                 hoverinfo="skip",
             )
-        )
+            for fill, lane, colour in zip(fills, lanes, colours, strict=True)
+        ]
+    )
     figure.add_trace(
         go.Scatter(
             x=fills,
@@ -73,7 +75,8 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
     )
     low = min([0.5, *(fills / 1.6)])
     high = max([2.0, *(fills * 1.6)])
-    _lanes(figure, risks, places, reached)
+    # All at once: each that is added by itself has those before it checked again.
+    figure.update_layout(annotations=_lanes(risks, places, reached))
     figure.update_xaxes(
         **axis(
             f"fill of the buffer: population of the threshold bin / {_AXIS[_room_word(risks)]} (log)",
@@ -128,11 +131,11 @@ def _hover(risk: Risk) -> str:
     return f"{text}<br>risk: {risk.told}"
 
 
-def _lanes(figure: go.Figure, risks: Sequence[Risk], places: dict[str, int], reached: str | None) -> None:
+def _lanes(risks: Sequence[Risk], places: dict[str, int], reached: str | None) -> list[dict[str, object]]:
     """The numbers of each path in columns to the right of the axis."""
     columns = ((0.0, f"population / {_room_word(risks)}"), (164.0, "fill"), (222.0, "risk"))
-    for shift, text in columns:
-        _cell(figure, len(risks) - 0.1, shift, f"<span style='color:{palette.MUTED}'>{text}</span>")
+    head = len(risks) - 0.1
+    cells = [_cell(head, shift, f"<span style='color:{palette.MUTED}'>{text}</span>") for shift, text in columns]
     for risk in risks:
         lane = places[risk.path]
         grey = bool(risk.refused)
@@ -148,13 +151,21 @@ def _lanes(figure: go.Figure, risks: Sequence[Risk], places: dict[str, int], rea
         for (shift, _), text in zip(columns, (numbers, fill, level), strict=True):
             shade = palette.risk_colour(level) if text == level and not risk.refused else colour
             styled = f"<span style='color:{shade}'>{text}</span>"
-            _cell(figure, lane, shift, f"<b>{styled}</b>" if bold or text == level else styled)
+            cells.append(_cell(lane, shift, f"<b>{styled}</b>" if bold or text == level else styled))
+    return cells
 
 
-def _cell(figure: go.Figure, lane: float, shift: float, text: str) -> None:
-    figure.add_annotation(
-        xref="paper", x=1, xanchor="left", xshift=16 + shift, y=lane, yanchor="middle", text=text, showarrow=False
-    )
+def _cell(lane: float, shift: float, text: str) -> dict[str, object]:
+    return {
+        "xref": "paper",
+        "x": 1,
+        "xanchor": "left",
+        "xshift": 16 + shift,
+        "y": lane,
+        "yanchor": "middle",
+        "text": text,
+        "showarrow": False,
+    }
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 import torch
@@ -72,12 +72,12 @@ class Arrival:
             if sorted(self.order) != list(range(length)):
                 raise UsageError(f"an explicit arrival order must hold each of 0..{length - 1} once")
             order = torch.tensor(self.order, dtype=torch.int64)
-            rank = _inverse(order)
+            ranking = _Ranking(order=order)
         else:
-            rank, order = _ranking(self.kind, self.unit, self.seed, self.walk, length)
+            ranking = _ranking(self.kind, self.unit, self.seed, self.walk, length)
         if indices.numel() * FEW < length:
-            return indices[torch.argsort(rank.to(indices.device)[indices])]
-        order = order.to(indices.device)
+            return indices[torch.argsort(ranking.rank.to(indices.device)[indices])]
+        order = ranking.order.to(indices.device)
         return order[where_true(flags(indices, length)[order])]
 
 
@@ -88,12 +88,31 @@ def flags(indices: torch.Tensor, length: int) -> torch.Tensor:
     return held
 
 
+class _Ranking:
+    """When each position arrives, and the positions in arrival order: one is given, and the other made when asked for.
+
+    Neither is to be written to.
+    """
+
+    def __init__(self, *, rank: torch.Tensor | None = None, order: torch.Tensor | None = None) -> None:
+        if rank is not None:
+            self.rank = rank
+        if order is not None:
+            self.order = order
+
+    @cached_property
+    def rank(self) -> torch.Tensor:
+        return _inverse(self.order)
+
+    @cached_property
+    def order(self) -> torch.Tensor:
+        return _inverse(self.rank)
+
+
 @lru_cache(maxsize=4)  # the models of one row share their order
-def _ranking(kind: str, unit: str, seed: int, walk: Walk | None, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """When each position arrives, and the positions in arrival order; not to be written to."""
+def _ranking(kind: str, unit: str, seed: int, walk: Walk | None, length: int) -> _Ranking:
     if walk is not None:
-        order = walked(walk, length, seed)
-        return _inverse(order), order
+        return _Ranking(order=walked(walk, length, seed))
     count = length if unit == "element" else -(-length // WARP)
     if kind == "reverse":
         rank = torch.arange(count - 1, -1, -1)
@@ -102,8 +121,8 @@ def _ranking(kind: str, unit: str, seed: int, walk: Walk | None, length: int) ->
     if unit == "warp":  # whole warps move, their lanes stay in order; the last one may be short
         order = (_inverse(rank)[:, None] * WARP + torch.arange(WARP)).flatten()
         order = order[order < length]
-        return _inverse(order), order
-    return rank, _inverse(rank)
+        return _Ranking(order=order)
+    return _Ranking(rank=rank)
 
 
 def _inverse(permutation: torch.Tensor) -> torch.Tensor:

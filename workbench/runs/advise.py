@@ -17,6 +17,7 @@ from workbench.paths.releases import parse_release
 from workbench.paths.spans import DTYPES, Asked, Span, spans_of
 from workbench.paths.spec import Evidence as Rests
 from workbench.runs.advising import Standing, Tally
+from workbench.runs.case import Case
 from workbench.runs.changes import Change, repairs_of
 from workbench.runs.remedy import EVIDENCE, KINDS, STATES, Advice, Counted, Evidence, Part, Remedy, State
 from workbench.runs.taken import Where
@@ -84,8 +85,8 @@ class Advising:
         self._op, self._ops = op, frozenset(one.name for one in OPS)
         self._parts: dict[str | None, Standing] = {}
 
-    def add(self, row: Row) -> None:
-        """Judge a row, as it is and under every change.
+    def add(self, row: Row, known: Case | None = None) -> None:
+        """Judge a row, as it is and under every change. ``known``: the row, inspected; what it knows is shared.
 
         Raises:
             CaptureError: its k is not known. UsageError: a setup that its op does not depend on.
@@ -94,7 +95,7 @@ class Advising:
         op = op if op in self._ops else None
         if op not in self._parts:
             self._parts[op] = Standing(op, *self._given)
-        self._parts[op].add(row)
+        self._parts[op].add(row, known)
 
     def advice(self) -> Advice:
         """What is known of the rows so far."""

@@ -112,17 +112,17 @@ class Standing:
         self.notes: dict[str, None] = {}
         self._routes: dict[tuple[object, ...], Taken] = {}
 
-    def add(self, row: Row) -> None:
-        """Judge a row under every change, and count it.
+    def add(self, row: Row, known: Case | None = None) -> None:
+        """Judge a row under every change, and count it. ``known``: the same row, of which what it knows is shared.
 
         Raises:
             CaptureError: k is not known.
         """
-        case = Case(row, self.op, self._release, self._device, self._k)
+        case = Case(row, self.op, self._release, self._device, self._k, like=known)
         releases, devices = self._circumstances(case)
-        known = devices[0] if len(devices) == 1 else None
+        device = devices[0] if len(devices) == 1 else None
         if not self.changes:
-            self.changes = changes_of(self.op, known, case.k, self._setup, case.release)
+            self.changes = changes_of(self.op, device, case.k, self._setup, case.release)
             self.tallies = [Tally() for _ in self.changes]
         own = (
             [Where(self.op, release, device, self._setup) for release in releases for device in devices]
@@ -132,8 +132,8 @@ class Standing:
         now = self._stands(case, own)
         self.now.add(row, now)
         if self.sample is None and own:
-            device = known if known is not None else MEASURED_ON.lower()
-            self.sample = (row, case.k, tuple(Where(self.op or "", one, device, self._setup) for one in releases))
+            on = device if device is not None else MEASURED_ON.lower()
+            self.sample = (row, case.k, tuple(Where(self.op or "", one, on, self._setup) for one in releases))
         if row.indices is not None:
             self._count_recorded(case)
         altered: dict[str, Stands] = {}
@@ -192,7 +192,7 @@ class Standing:
         if change.k is not None:
             if change.k >= case.k:
                 return None
-            smaller = Case(case.row.with_call(k=change.k), self.op, None, None, change.k)
+            smaller = Case(case.row.with_call(k=change.k), self.op, None, None, change.k, like=case)
             return self._stands(smaller, own)
         assert change.rows is not None
         return self._called(change.rows, case, own)

@@ -28,6 +28,7 @@ class Case:
     Args:
         row: the row. op, release, device, k: those of the call where not given.
         counts: of the row's valid scores with this k, where they were made already.
+        like: a case of the same row, but for k; what was worked out of its scores is shared.
 
     Raises:
         CaptureError: k is not known or not positive.
@@ -42,6 +43,7 @@ class Case:
         device: str | None = None,
         k: int | None = None,
         counts: RowCounts | None = None,
+        like: Case | None = None,
     ) -> None:
         self._counts = counts
         self.op = row.call.op if op is None else op
@@ -58,6 +60,10 @@ class Case:
             get_device(device)
         self.row, self.k = row, winners_wanted(row, k)
         self._risks: dict[tuple[str, str], Risk] = {}
+        if like is not None and like.k == self.k:
+            self._risks, self.profile = like._risks, like.profile
+        elif like is not None:
+            self.profile = like.profile.with_k(self.k)
 
     def in_release(self, release: str | None) -> Case:
         """The same row in another release, whether its routing is known or not; what was worked out is shared."""

@@ -11,7 +11,7 @@ import streamlit as st
 from workbench.capture import Capture
 from workbench.errors import CaptureError
 from workbench.figures.words import count
-from workbench.runs.advise import Advising, advise
+from workbench.runs.advise import Advising
 from workbench.runs.remedy import Advice
 from workbench.ui import state
 from workbench.ui.background import Background, Told
@@ -29,7 +29,9 @@ _KEPT = 8
 
 @st.cache_resource(max_entries=4 * _KEPT, show_spinner=False, hash_funcs=TEXT)
 def _of_row(row: tuple[object, ...], _shown: Shown, _view: View) -> Advice:
-    return advise(_shown.seen.row, _view.op, _view.release, _view.device, _view.k)
+    advising = Advising(_view.op, _view.release, _view.device, _view.k)
+    advising.add(_shown.seen.row, _shown.seen.case)
+    return advising.advice()
 
 
 def of_row(shown: Shown) -> Advice:
