@@ -221,8 +221,8 @@ def measurements(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield (
         "row_switch_nan_unknown",
         {
-            "what": "the same where neither the op is known: what is selected among NaN depends on no order on most "
-            "paths, and is found by running them in two",
+            "what": "the same where the op is not known either: exact paths are then run under two more arrival orders "
+            "each, since what they lose to NaN is found so",
             "views": row_switch(wide(folder / "nan-unknown.safetensors", nan=True)),
         },
     )
