@@ -122,7 +122,7 @@ def test_more_calls_go_on_and_fewer_are_not_made_again(
 
 
 def test_it_can_be_stopped_and_goes_on(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "SECONDS", 0.0)  # a call each time that it is drawn
+    monkeypatch.setattr(page_module, "AT_ONCE_S", 0.0)
     test = page(calls="5")
     test.run()
     (stop,) = (one for one in test.main.button if one.label == "Stop")
@@ -140,7 +140,7 @@ def test_it_can_be_stopped_and_goes_on(page: Open, monkeypatch: pytest.MonkeyPat
 def test_pictures_are_drawn_of_ever_more_calls_and_sent_a_few_times(
     page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_module, "SECONDS", 0.0)  # a call each time that it is drawn
+    monkeypatch.setattr(page_module, "AT_ONCE_S", 0.0)
     test = page(calls="18", path="vllm.filtered")
     drawn = []
     while any(one.label == "Stop" for one in test.main.button):

@@ -1,11 +1,12 @@
 """Work in a thread of its own, for all sessions that look at it.
 
-A press of a widget ends the run of a whole page, but waits for the run of a fragment. So what takes a while in a
-fragment goes on here, and the fragment looks at it now and then: it is drawn at once, and a press of Stop is heard.
+A press of a widget ends the run of a whole page, but waits for the run of a fragment. So what takes a while goes on
+here, and the page looks at it now and then: it is drawn at once, and a press of Stop is heard.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from threading import Event, Lock, Thread
 from weakref import WeakSet
@@ -16,9 +17,8 @@ import torch
 from workbench.errors import WorkbenchError
 from workbench.ui.closing import at_end, stop_all
 from workbench.ui.loading import Opened
-from workbench.ui.rowpage import row_part
+from workbench.ui.watching import POLL_S, watch
 
-POLL_S = 0.3  # seconds between two looks
 Told = tuple[float, str]
 """How far work is, from 0 to 1, and in words."""
 
@@ -27,7 +27,7 @@ class Background:
     """Work that goes on a piece at a time until it is done or stopped; then it can be gone on with.
 
     Attributes:
-        told: how far it is.
+        told: how far it is. stopping: whether it was asked to stop since it was begun.
     """
 
     def __init__(self) -> None:
@@ -35,19 +35,31 @@ class Background:
         self._lock, self._stop = Lock(), Event()
         self._thread: Thread | None = None
         self._problem: Exception | None = None
+        self._unseen: float | None = None
+        self._looked = 0.0
 
     @property
     def busy(self) -> bool:
         """Whether it is at work."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, pieces: Callable[[], Iterator[Told]]) -> None:
-        """Go on; nothing where it is at work already. ``pieces`` does one after another, and tells how far it is."""
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def start(self, pieces: Callable[[], Iterator[Told]], unseen: float | None = None) -> None:
+        """Go on; nothing where it is at work already.
+
+        Args:
+            pieces: does one after another, and tells how far it is. unseen: seconds after which it stops where nobody
+                looks at it.
+        """
         with self._lock:
+            self.look()
             if self.busy:
                 return
             self._stop.clear()
-            self._problem = None
+            self._problem, self._unseen = None, unseen
             self._thread = Thread(target=self._run, args=(pieces,), name="background", daemon=True)
             _begun.add(self)
             self._thread.start()
@@ -55,6 +67,15 @@ class Background:
     def stop(self) -> None:
         """Have it end after the piece that it is at."""
         self._stop.set()
+
+    def look(self) -> None:
+        """Say that somebody looks at it."""
+        self._looked = time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended, for so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def problem(self) -> WorkbenchError | None:
         """What it ended with, if that is to be told; once. What is no error that a user can cause is raised."""
@@ -68,10 +89,13 @@ class Background:
         torch.set_num_threads(1)  # which each thread says for itself
         try:
             for self.told in pieces():
-                if self._stop.is_set():
+                if self._stop.is_set() or self._forgotten():
                     return
         except Exception as error:  # the thread has nobody to tell
             self._problem = error
+
+    def _forgotten(self) -> bool:
+        return self._unseen is not None and time.monotonic() - self._looked > self._unseen
 
 
 _begun: WeakSet[Background] = WeakSet()
@@ -83,18 +107,36 @@ def _end() -> None:
     stop_all(lambda: [one for one in _begun if one.busy], Background.stop)
 
 
-def show_background(file: Opened, work: Background, key: str) -> None:
+def show_background(
+    file: Opened,
+    work: Background,
+    key: str,
+    stop: Callable[[], None] | None = None,
+    more: Callable[[], bool] | None = None,
+    every: float = POLL_S,
+) -> None:
     """How far work is, and a button that stops it; the page is drawn anew when it has ended.
 
     Args:
-        file: what the work is of. key: names it.
+        file: what the work is of. key: names it. stop: what the button does, if more than to stop the work. more:
+            whether there is more to draw before it has ended. every: seconds between two looks.
     """
 
-    def draw() -> None:
-        if not work.busy:
-            st.rerun()
+    def draw(live: bool) -> None:
+        work.look()
+        done, text = work.told
         left, right = st.columns([6, 1.15], vertical_alignment="center")
-        left.progress(*work.told)
-        right.button("Stop", key=f"stop:{key}", icon=":material/stop_circle:", width="stretch", on_click=work.stop)
+        left.progress(done, f"Stopping. {text}" if work.stopping else text)
+        right.button(
+            "Stop",
+            key=f"{'stop' if live else 'drawn'}:{key}",
+            icon=":material/stop_circle:",
+            width="stretch",
+            disabled=work.stopping or not live,
+            on_click=stop or work.stop,
+        )
 
-    row_part(file, draw, POLL_S)
+    def over() -> bool:
+        return not work.busy or (more is not None and more()) or not file.capture.is_unchanged()
+
+    watch(draw, over, every)

@@ -17,6 +17,7 @@ from workbench.ui.overview_shown import show_found
 from workbench.ui.overview_view import OVERVIEW
 from workbench.ui.scans import Place
 from workbench.ui.view import brief
+from workbench.ui.watching import watched_page
 
 _SEEN = "overview-seen"  # whether this session met the app's first page, or chose this one
 _FORGET = dict.fromkeys(("audit", "scan", "file", "row"))
@@ -39,6 +40,11 @@ def opens_first() -> bool:
 def overview_page() -> None:
     """What is wrong in these captures."""
     st.session_state[_SEEN] = True
+    with watched_page():
+        _page()
+
+
+def _page() -> None:
     OVERVIEW.follow_url()
     head, notices = st.empty(), st.empty()
     try:

@@ -20,6 +20,7 @@ from workbench.ui.overview_shown import show_found
 from workbench.ui.overview_view import OVERVIEW
 from workbench.ui.scans import Place, Running, running
 from workbench.ui.view import read_whole
+from workbench.ui.watching import part, watch
 from workbench.words import listed
 
 POLL_S = 2.0  # seconds between two looks at a scan that is at work
@@ -42,16 +43,16 @@ def show_scan(place: Place, beside: st.delta_generator.DeltaGenerator) -> None:
     asked = {name: getattr(view, name) for name in _CIRCUMSTANCES}
     held = running(place, **asked)
     key = ":".join([place.key, *(str(text or "") for text in asked.values())])
-    busy = held.busy
-    st.fragment(_show, run_every=POLL_S if busy else None)(held, f"scan:{key}", busy)
+    part(partial(_show, held, f"scan:{key}"))
 
 
-def _show(held: Running, key: str, polled: bool) -> None:
+def _show(held: Running, key: str) -> None:
     scan = held.scan
     busy = held.busy
-    if polled and not busy:
-        st.rerun()  # which looks at it no more
-    _head(held, key, busy)
+    if busy:
+        _watch(held, key)
+    else:
+        _head(held, key)
     if scan.state == "failed":
         error_box(scan.error)
     found = scan.summary()
@@ -69,17 +70,30 @@ def _show(held: Running, key: str, polled: bool) -> None:
     OVERVIEW.write_url()
 
 
-def _head(held: Running, key: str, busy: bool) -> None:
-    """How far it is, and the button that goes with that."""
-    scan, at = held.scan, held.scan.progress
-    left, right = st.columns([6, 1.15], vertical_alignment="center")
-    if busy:
+def _watch(held: Running, key: str) -> None:
+    """How far a scan is that is at work, and its end; what it found meanwhile is drawn when there is more of it."""
+    scan, seen = held.scan, _found(held)
+
+    def draw(live: bool) -> None:
+        left, right = st.columns([6, 1.15], vertical_alignment="center")
         if scan.state == "working":
-            left.progress(min(1.0, at.share), f"Scanning: {_so_far(held)}")
+            left.progress(min(1.0, scan.progress.share), f"Scanning: {_so_far(held)}")
         else:
             left.progress(0.0, f"Looking at files: {count(scan.looked)} so far")
-        _button(right, "Stop", "stop_circle", f"stop:{key}", scan.stop)
-        return
+        _button(right, "Stop", "stop_circle", f"{'stop' if live else 'drawn'}:{key}", scan.stop, disabled=not live)
+
+    watch(draw, lambda: not held.busy or _found(held) != seen, POLL_S)
+
+
+def _found(held: Running) -> tuple[object, ...]:
+    at = held.scan.progress
+    return held.scan.state, at.rows[0], at.files
+
+
+def _head(held: Running, key: str) -> None:
+    """How far it is that is not at work, and the button that goes with that."""
+    scan, at = held.scan, held.scan.progress
+    left, right = st.columns([6, 1.15], vertical_alignment="center")
     if scan.state == "waiting":
         todo = size_words(at.bytes[1] - at.bytes[0])
         left.info(f"{plural(at.files, 'file')}: {todo} of scores are to be read. They are scanned when you say so.")
@@ -108,10 +122,15 @@ def _looked(held: Running) -> str:
     return f"Looked at {at}. " + (f"Since then {listed(told)}: look again." if told else "Nothing changed since.")
 
 
-def _button(place: st.delta_generator.DeltaGenerator, text: str, icon: str, key: str, do: Callable[[], None]) -> None:
-    if place.button(text, key=key, icon=f":material/{icon}:", width="stretch"):
-        do()
-        st.rerun()
+def _button(
+    place: st.delta_generator.DeltaGenerator,
+    text: str,
+    icon: str,
+    key: str,
+    do: Callable[[], None],
+    disabled: bool = False,
+) -> None:
+    place.button(text, key=key, icon=f":material/{icon}:", width="stretch", on_click=do, disabled=disabled)
 
 
 def _pick_circumstances() -> None:

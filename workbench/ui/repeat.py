@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -15,6 +15,7 @@ from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.repeat import MODEL, RECORDED, Repeated
 from workbench.ui import downloads, inspector, state
+from workbench.ui.background import show_background
 from workbench.ui.common import callout, error_box, figures_row, pick_path, picture, say_instead, score_texts
 from workbench.ui.diff_view import MODELLED
 from workbench.ui.engines import called_name, pick_engine, why_not
@@ -22,10 +23,10 @@ from workbench.ui.library import local
 from workbench.ui.loading import variant_of
 from workbench.ui.repeat_made import Held, held, is_quick, recorded
 from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
-from workbench.ui.rowpage import Shown, row_link, row_part, show_row_page
+from workbench.ui.rowpage import Shown, row_link, show_row_page
 from workbench.ui.view import CUDA, VENDOR
 
-SECONDS, POLL_S = 0.1, 0.1  # of calls before what they amount to is drawn, and between two times of that
+AT_ONCE_S = 0.3  # of calls before the page is drawn: fewer seconds of them need no second look
 _GROWS = 4  # times as many calls are made before more are drawn
 
 
@@ -112,39 +113,38 @@ def _by_model(shown: Shown, calls: Held, wanted: int) -> None:
     """Calls of the model, drawn as they come."""
     key = f"{calls.calls.path}:{calls.calls.variant}:{shown.key}"
     stopped = f"repeat-stopped:{key}"
-    lacking = len(calls.calls) < wanted and not calls.calls.over
-    going = lacking and not st.session_state.get(stopped)
-    row_part(shown.file, partial(_go_on, shown, calls, wanted, key, stopped, going), POLL_S if going else None)
 
+    def lacks() -> bool:
+        return len(calls.calls) < wanted and not calls.calls.over
 
-def _go_on(shown: Shown, calls: Held, wanted: int, key: str, stopped: str, going: bool) -> None:
-    if going and (calls.calls.over or len(calls.calls) >= wanted):
-        st.rerun()  # which comes back no more
-    if going:
-        try:
-            calls.go_on(wanted, SECONDS)
-        except WorkbenchError as error:
-            error_box(local(error, shown.file.entry) if isinstance(error, CaptureError) else error)
-            return
-    made = len(calls.calls)
-    over = calls.calls.over or made >= wanted
-    if not over:
-        left, right = st.columns([6, 1.15], vertical_alignment="center")
-        text = f"{count(made)} of {plural(wanted, 'call')}"
-        left.progress(made / wanted, f"Calling: {text}" if going else f"Stopped: {text} are made, and kept")
-        if right.button(
-            "Stop" if going else "Go on",
-            key=f"repeat-stop:{going}:{key}",
-            icon=":material/stop_circle:" if going else ":material/play_arrow:",
-            width="stretch",
-        ):
-            st.session_state[stopped] = going
-            st.rerun()
-    at_work = going and not over
+    if lacks() and not st.session_state.get(stopped):
+        calls.go_on(wanted)
+        calls.going.wait(AT_ONCE_S)
+    problem = calls.going.problem()
+    if problem is not None:
+        error_box(local(problem, shown.file.entry) if isinstance(problem, CaptureError) else problem)
+        return
+    made, at_work = len(calls.calls), lacks() and not st.session_state.get(stopped)
     number = _drawn(made) if at_work else wanted
+
+    def stop() -> None:
+        st.session_state[stopped] = True
+        calls.going.stop()
+
+    if at_work:
+        more = lambda: not lacks() or _drawn(len(calls.calls)) != number  # noqa: E731
+        show_background(shown.file, calls.going, f"repeat:{key}", stop, more)
+    elif lacks():
+        _offer_rest(made, wanted, key, lambda: st.session_state.pop(stopped, None))
     if min(number, made) < LEAST and not calls.calls.over:
         return
     _draw(shown, calls.line(number), f"model:{key}", whole=not at_work)
+
+
+def _offer_rest(made: int, wanted: int, key: str, go_on: Callable[[], object]) -> None:
+    left, right = st.columns([6, 1.15], vertical_alignment="center")
+    left.progress(made / wanted, f"Stopped: {count(made)} of {plural(wanted, 'call')} are made, and kept")
+    right.button("Go on", key=f"repeat-on:{key}", icon=":material/play_arrow:", width="stretch", on_click=go_on)
 
 
 def _drawn(made: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Lock
@@ -11,40 +12,46 @@ import streamlit as st
 
 from workbench.capture import Capture
 from workbench.errors import CaptureError
+from workbench.figures.words import count, plural
 from workbench.runs.called import CUDA, op_results, rows_of_call
 from workbench.runs.repeat import MODEL, RECORDED, Repeated, repeat
 from workbench.runs.repeating import Repeating
 from workbench.runs.run import run_case
 from workbench.ui import engines, state
+from workbench.ui.background import Background, Told
 from workbench.ui.caches import TEXT
 from workbench.ui.library import local
 from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
 
 AT_ONCE = 8_000_000  # scores among which calls on the same input are looked for without being asked for
+UNSEEN_S = 5.0  # after which calls that nobody looks at are not gone on with
 _KEPT, _RECORDED = 8, 16
 
 
 @dataclass(eq=False)
 class Held:
-    """Calls that every session shares."""
+    """Calls that every session shares. ``going``: the thread that makes those of the model."""
 
     calls: Repeating
+    going: Background = field(default_factory=Background)
     lock: Lock = field(default_factory=Lock)
     _told: tuple[object, Repeated] | None = None
 
-    def go_on(self, calls: int, seconds: float) -> None:
-        """Call the model until there are so many calls, for about so long, once at least where one is lacking.
+    def go_on(self, calls: int) -> None:
+        """Have the model called until there are so many calls, in a thread; it stops where nobody looks at it."""
+        self.going.start(lambda: self._pieces(calls), UNSEEN_S)
 
-        Raises:
-            CaptureError, UsageError: the row cannot be run.
-        """
-        with self.lock:
-            end = time.monotonic() + seconds
-            while len(self.calls) < calls and not self.calls.over:
-                self.calls.step()
-                if time.monotonic() >= end:
-                    break
+    def _pieces(self, calls: int) -> Iterator[Told]:
+        while True:
+            with self.lock:
+                if len(self.calls) < calls and not self.calls.over:
+                    self.calls.step()
+                made, over = len(self.calls), self.calls.over
+            if over or made >= calls:
+                return
+            yield made / calls, f"Calling: {count(made)} of {plural(calls, 'call')}"
+            time.sleep(0.001)  # in which who waits for the calls gets them
 
     def call(self, shown: Shown, calls: int) -> None:
         """Have the kernel of the path, or the released op, make the calls that are lacking.

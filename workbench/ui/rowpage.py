@@ -38,6 +38,7 @@ from workbench.ui.rows import (
 )
 from workbench.ui.steps import about_steps, step_buttons, take_step
 from workbench.ui.view import ROW, brief
+from workbench.ui.watching import part, watched_page
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ def show_row_page(url: Carried[Any], show: Callable[[Shown], None]) -> None:
             none that can be inspected, which is said instead.
     """
     torch.set_num_threads(1)  # as on the command line: on single rows threads spend more time meeting than working
+    with watched_page():
+        _row_page(url, show)
+
+
+def _row_page(url: Carried[Any], show: Callable[[Shown], None]) -> None:
     page = _Page(url, show, url.follow_url())
     with st.sidebar:
         entry = pick_capture()
@@ -85,24 +91,14 @@ def show_row_page(url: Carried[Any], show: Callable[[Shown], None]) -> None:
         notices.warning("\n\n".join(state.plain(text) for text in url.notices()), icon=":material/link:")
 
 
-def row_part(file: Opened, draw: Callable[[], None], run_every: float | None = None) -> None:
+def row_part(file: Opened, draw: Callable[[], None]) -> None:
     """Draw a part of a page as a fragment: a change in it runs nothing else, unless the file was changed since the page
     was drawn; the whole page runs then, and opens it anew.
 
     Args:
-        file: what the part is of. draw: draws it. run_every: seconds after which it runs by itself.
+        file: what the part is of. draw: draws it.
     """
-    drawn = False
-
-    @st.fragment(run_every=run_every)
-    def part() -> None:
-        nonlocal drawn
-        if drawn and not file.capture.is_unchanged():
-            st.rerun()
-        drawn = True
-        draw()
-
-    part()
+    part(draw, lambda: not file.capture.is_unchanged())
 
 
 def row_fragment(draw: Callable[[Shown], None]) -> Callable[[Shown], None]:
