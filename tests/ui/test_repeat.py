@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,6 +21,8 @@ from tests.ui.conftest import K, saved_names, taken, texts
 from tests.ui.test_app import param, pick
 from workbench.capture import write_capture
 from workbench.runs.repeat import repeat
+from workbench.runs.repeating import Repeating
+from workbench.runs.report import Result
 from workbench.ui import engines, repeat_made
 from workbench.ui import repeat as page_module
 from workbench.ui.repeat_view import Repeat, from_params, to_params
@@ -121,33 +124,71 @@ def test_more_calls_go_on_and_fewer_are_not_made_again(
     assert expected(folder, 3).sentence in texts(test)
 
 
-def test_it_can_be_stopped_and_goes_on(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def may(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Calls of the model, one for each release."""
+    called, allowed = Repeating.called, threading.Semaphore(0)
+
+    def one_by_one(self: Repeating) -> Result:
+        assert allowed.acquire(timeout=30)
+        return called(self)
+
     monkeypatch.setattr(page_module, "AT_ONCE_S", 0.0)
-    test = page(calls="5")
-    test.run()
+    monkeypatch.setattr(Repeating, "called", one_by_one)
+    return allowed
+
+
+def reached(test: AppTest, text: str) -> AppTest:
+    """The page once its bar says so."""
+    end = time.monotonic() + 30
+    while not any(one.proto.text.endswith(text) for one in test.get("progress")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+        test.run()
+    return test
+
+
+def test_it_can_be_stopped_and_goes_on(page: Open, may: threading.Semaphore) -> None:
+    may.release(2)
+    test = reached(page(calls="5"), "Calling: 2 of 5 calls")
     (stop,) = (one for one in test.main.button if one.label == "Stop")
     stop.click().run()
     assert not test.exception
+    may.release(1)  # the call that it is at
+    reached(test, "Stopped: 3 of 5 calls are made, and kept")
     (go,) = (one for one in test.main.button if one.label == "Go on")
-    (shown,) = test.get("progress")
-    made = int(shown.proto.text.split("Stopped: ")[1].split(" ")[0])
-    assert 2 <= made < 5
-    assert f"{made} calls of vllm.histogram_256 (stock)" in texts(test)
+    assert "3 calls of vllm.histogram_256 (stock)" in texts(test)
+    may.release(9)
     go.click().run()
     assert "5 calls of vllm.histogram_256 (stock)" in texts(finished(test))
 
 
-def test_pictures_are_drawn_of_ever_more_calls_and_sent_a_few_times(
-    page: Open, monkeypatch: pytest.MonkeyPatch
+def test_calls_that_nobody_looks_at_are_not_gone_on_with(
+    page: Open, may: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_module, "AT_ONCE_S", 0.0)
+    monkeypatch.setattr(repeat_made, "UNSEEN_S", 0.0)
+    test = page(calls="5")
+    may.release(9)
+    end = time.monotonic() + 30
+    while any(thread.name == "background" for thread in threading.enumerate()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    monkeypatch.setattr(page_module, "AT_ONCE_S", 30.0)
+    monkeypatch.setattr(repeat_made, "UNSEEN_S", 60.0)
+    test.run()  # who looks again has them gone on with
+    assert "5 calls of vllm.histogram_256 (stock)" in texts(finished(test))
+
+
+def test_pictures_are_drawn_of_ever_more_calls_and_sent_a_few_times(page: Open, may: threading.Semaphore) -> None:
     test = page(calls="18", path="vllm.filtered")
     drawn = []
-    while any(one.label == "Stop" for one in test.main.button):
+    for made in range(1, 18):
+        may.release(1)
+        reached(test, f"Calling: {made} of 18 calls")
         drawn.append(next((text.split(" calls of")[0] for text in texts(test).split(">") if " calls of" in text), "0"))
-        test.run()
     assert sorted(set(map(int, drawn))) == [0, 4, 16]
-    assert "18 calls of vllm.filtered (stock)" in texts(test)
+    may.release(1)
+    assert "18 calls of vllm.filtered (stock)" in texts(finished(test))
 
 
 def test_a_link_restores_it_and_a_hostile_one_is_told(page: Open) -> None:

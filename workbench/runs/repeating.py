@@ -61,6 +61,14 @@ class Repeating:
         Raises:
             CaptureError, UsageError: the row cannot be run.
         """
+        self.take([self.called()])
+
+    def called(self) -> Result:
+        """The next call of the model, which is not counted until it is taken.
+
+        Raises:
+            CaptureError, UsageError: the row cannot be run.
+        """
         assert self.engine == MODEL
         assert self.path is not None
         assert self.variant is not None
@@ -69,7 +77,7 @@ class Repeating:
             (made,) = run_case(self._case, paths=self.path, variants=self.variant, seed=self._seed + len(self))
             if keeps_order(self.path, self.variant):
                 self._again = made
-        self.take([made])
+        return made
 
     def take(self, results: Sequence[Result]) -> None:
         """Count calls that an engine made; one without a selection says why there are none."""

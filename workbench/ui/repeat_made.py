@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -43,15 +42,11 @@ class Held:
         self.going.start(lambda: self._pieces(calls), UNSEEN_S)
 
     def _pieces(self, calls: int) -> Iterator[Told]:
-        while True:
+        while (done := len(self.calls)) < calls and not self.calls.over:
+            yield done / calls, f"Calling: {count(done)} of {plural(calls, 'call')}"
+            made = self.calls.called()  # this thread alone makes some, and who looks meanwhile does not wait for it
             with self.lock:
-                if len(self.calls) < calls and not self.calls.over:
-                    self.calls.step()
-                made, over = len(self.calls), self.calls.over
-            if over or made >= calls:
-                return
-            yield made / calls, f"Calling: {count(made)} of {plural(calls, 'call')}"
-            time.sleep(0.001)  # in which who waits for the calls gets them
+                self.calls.take([made])
 
     def call(self, shown: Shown, calls: int) -> None:
         """Have the kernel of the path, or the released op, make the calls that are lacking.
