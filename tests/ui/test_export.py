@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,6 +27,8 @@ from workbench.capture import Row, write_capture
 from workbench.cli.main import app as command_line
 from workbench.errors import CaptureError
 from workbench.export import packed as packing
+from workbench.export.losing import Losing
+from workbench.paths.arrival import Arrival
 from workbench.ui import work
 
 Open = Callable[..., AppTest]
@@ -268,6 +272,40 @@ def test_a_row_that_cannot_be_shrunk_is_one_line(app: Open, rows: Path, monkeypa
     assert not test.run().error
 
 
+def test_an_export_is_stopped_between_two_calls_of_its_test_and_leaves_nothing(
+    app: Open, offered: dict[str, Any], rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select, may, folder = Losing.select, threading.Semaphore(1), tmp_path / "temporary"
+    folder.mkdir()
+
+    def one_by_one(self: Losing, order: Arrival, *more: Any) -> Any:
+        if order is not self.order:
+            assert may.acquire(timeout=30)
+        return select(self, order, *more)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    test = app(capture="dumps/unlucky.safetensors", view="export")
+    with monkeypatch.context() as patch:
+        patch.setattr(Losing, "select", one_by_one)
+        next(one for one in test.button if one.label == "Export").click().run()
+        end = time.monotonic() + 30
+        while not any("call 2 of 104 at most" in one.proto.text for one in test.get("progress")):
+            assert time.monotonic() < end
+            test.run()
+        assert list(folder.glob("topk-workbench-*"))
+        next(one for one in test.button if one.label == "Stop").click().run()
+        assert test.get("progress")[0].proto.text.startswith("Stopping. Running the test: ")
+        may.release(1)  # the call that it is at
+        settled(test)
+    assert not test.exception
+    assert "Stopped: the test was not run to its end, and nothing of it is kept." in texts(test)
+    assert not list(folder.iterdir())
+    assert not offered
+    assert "Stopped: " not in texts(test.run())
+    press(test, "Export")
+    assert len(made(offered)) == 2
+
+
 def test_nothing_is_worked_out_twice(
     app: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +357,7 @@ def test_a_disk_without_room_is_one_line_and_is_tried_again(
         patch.setattr(work, "export_packed", full)
         press(test, "Export")
     assert test.error[0].value.replace("\\", "") == "the temporary folder: cannot be written: No space left on device"
-    test.run()
+    press(test, "Export")
     assert not test.error
     assert len(made(offered)) == 2
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.errors import CaptureError
+from workbench.export.proof import Told
 from workbench.export.writing import Exported, export_case
 from workbench.runs.case import Case
 
@@ -41,9 +42,15 @@ class Packed:
 
 
 def export_packed(
-    case: Case, *, style: str, path: str | None = None, variant: str | None = None, op: str | None = None
+    case: Case,
+    *,
+    style: str,
+    path: str | None = None,
+    variant: str | None = None,
+    op: str | None = None,
+    told: Told | None = None,
 ) -> Packed:
-    """Export a row as ``export_case`` does, to a temporary folder that is gone when this returns.
+    """Export a row as ``export_case`` does, to a temporary folder that is gone when this returns or raises.
 
     Raises:
         UsageError, CaptureError: as for an export to a folder, without the temporary folder's name.
@@ -52,7 +59,7 @@ def export_packed(
         with tempfile.TemporaryDirectory(prefix="topk-workbench-") as root:
             folder = Path(root) / "export"
             try:
-                done = export_case(case, to=folder, style=style, path=path, variant=variant, op=op)
+                done = export_case(case, to=folder, style=style, path=path, variant=variant, op=op, told=told)
             except CaptureError as error:
                 raise _unnamed(error, root) from None
             contents = {file.relative_to(folder).as_posix(): file.read_bytes() for file in done.files}

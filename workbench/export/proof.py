@@ -13,14 +13,18 @@ from workbench.errors import UsageError
 from workbench.export.losing import Losing, random_order
 
 Selector = Callable[[], torch.Tensor]
+Told = Callable[[int, int], None]
+"""Called before each call of a selector, with how many were made and how many there are at most; what it raises ends
+the proof."""
 
 
-def prove(losing: Losing, test: Callable[[Selector], None], runs: int = 1) -> tuple[str, ...]:
+def prove(losing: Losing, test: Callable[[Selector], None], runs: int = 1, told: Told | None = None) -> tuple[str, ...]:
     """Run a test on exact selectors, which must pass, and on the lossy model, which must not.
 
     Args:
         test: runs on a selector that gives the indices [k] of one call; raises AssertionError where it fails.
         runs: of the test on the lossy model, of which one must fail: more than one where the test makes a single call.
+        told: called before each call of the lossy model.
 
     Returns:
         What was run, in words.
@@ -36,9 +40,16 @@ def prove(losing: Losing, test: Callable[[Selector], None], runs: int = 1) -> tu
             raise UsageError(f"the test was not written: it fails on {name}, which loses nothing: {error}") from None
         passed.append(name)
     calls = iter(range(losing.repeats))
+
+    def lossy() -> torch.Tensor:
+        number = next(calls)
+        if told is not None:
+            told(number, losing.repeats)
+        return losing.select(random_order(losing.path, number)).indices
+
     try:
         for _ in range(runs):
-            test(lambda: losing.select(random_order(losing.path, next(calls))).indices)
+            test(lossy)
     except AssertionError:
         return (*(f"passes on {name}" for name in passed), f"fails on the model of {losing.named}")
     raise UsageError(

@@ -19,7 +19,9 @@ from workbench.errors import UsageError
 from workbench.export import trace
 from workbench.export.fixture import Fixture, expected_values, write_fixture
 from workbench.export.launch import chosen_op, find_launch
+from workbench.export.losing import LOSES, Losing, chosen_path, losing
 from workbench.export.losing import Losing, chosen_path, losing
+from workbench.export.proof import Selector, Told, prove, run_source
 from workbench.export.proof import Selector, prove, run_source
 from workbench.export.provenance import anonymous
 from workbench.export.publishing import CURE, alone, publish, staged
@@ -77,7 +79,7 @@ class _Plan:
 
     fixture: str
     texts: dict[str, str]
-    prove: Callable[[Path], tuple[str, ...]]
+    prove: Callable[[Path, Told | None], tuple[str, ...]]
     lines: tuple[str, ...] = ()  # files of ``texts`` whose line is added to what is there
 
 
@@ -125,8 +127,14 @@ def export_case(
     name: str | None = None,
     source: str | None = None,
     overwrite: bool = False,
+    told: Told | None = None,
 ) -> Exported:
-    """The same for a row in its circumstances. ``op``: the one asked for; ``None`` where the capture's own was."""
+    """The same for a row in its circumstances.
+
+    Args:
+        op: the one asked for; ``None`` where the capture's own was.
+        told: as for ``proof.prove``; what it raises ends the export, which then leaves nothing behind.
+    """
     if style not in STYLES:
         raise UsageError(f"unknown style {style!r}; the styles are {listed(STYLES)}")
     if selector is not None and style != "pytest":
@@ -144,7 +152,7 @@ def export_case(
         for file, text in plan.texts.items():
             (staging / file).parent.mkdir(parents=True, exist_ok=True)
             (staging / file).write_text(text, encoding="utf-8", newline="\n")
-        proved = plan.prove(staging)
+        proved = plan.prove(staging, told)
         files = [plan.fixture, *plan.texts]
         with alone(folder):
             for file in plan.lines:
@@ -205,7 +213,7 @@ def _test(loss: Losing, fixture: Fixture, stem: str, style: str, op: str | None,
         launch = find_launch(loss.case, loss.path, chosen_op(loss.case, loss.path, op, ops_of(style)))
         text, rows = render_op(loss, fixture, file, launch, stem), 1
         test = f"test_{slug(stem)}_{slug(launch.op)}.py"
-    return _Plan(file, {test: text}, lambda folder: prove(loss, run_source(text, folder / test, rows)))
+    return _Plan(file, {test: text}, lambda folder, told: prove(loss, run_source(text, folder / test, rows), told=told))
 
 
 def _trace(loss: Losing, fixture: Fixture, stem: str) -> _Plan:
@@ -217,7 +225,7 @@ def _trace(loss: Losing, fixture: Fixture, stem: str) -> _Plan:
         lines: trace.workload(fixture, blob),
     }
 
-    def proved(folder: Path) -> tuple[str, ...]:
+    def proved(folder: Path, told: Told | None) -> tuple[str, ...]:
         names: dict[str, object] = {}
         exec(trace.reference_source(fixture), names)
         row = fixture.row
@@ -227,7 +235,7 @@ def _trace(loss: Losing, fixture: Fixture, stem: str) -> _Plan:
             assert verdict.kind not in LOST, f"{verdict.missing} missing"
 
         test(lambda: names["run"](row.scores[None], torch.tensor([row.length]))[0])  # type: ignore[operator]
-        return ("the definition's reference loses nothing", *prove(loss, test, loss.repeats))
+        return ("the definition's reference loses nothing", *prove(loss, test, loss.repeats, told))
 
     return _Plan(blob, texts, proved, lines=(lines,))
 

@@ -23,6 +23,10 @@ Told = tuple[float, str]
 """How far work is, from 0 to 1, and in words."""
 
 
+class StoppedError(Exception):
+    """Work that was asked to stop within a piece."""
+
+
 class Background:
     """Work that goes on a piece at a time until it is done or stopped; then it can be gone on with.
 
@@ -68,6 +72,16 @@ class Background:
         """Have it end after the piece that it is at."""
         self._stop.set()
 
+    def tell(self, told: Told) -> None:
+        """Say within a piece how far it is.
+
+        Raises:
+            StoppedError: it was asked to stop; what this ends is no problem.
+        """
+        self.told = told
+        if self.stopping:
+            raise StoppedError
+
     def look(self) -> None:
         """Say that somebody looks at it."""
         self._looked = time.monotonic()
@@ -91,6 +105,8 @@ class Background:
             for self.told in pieces():
                 if self._stop.is_set() or self._forgotten():
                     return
+        except StoppedError:
+            pass
         except Exception as error:  # the thread has nobody to tell
             self._problem = error
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from workbench.analysis.risk import LOSING
 from workbench.errors import CaptureError, UsageError
+from workbench.errors import UsageError
 from workbench.export.launch import able_ops
 from workbench.export.losing import calls_of_a_test
 from workbench.export.packed import Packed
@@ -20,15 +21,17 @@ from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
 from workbench.runs.shrink import Shrunk
 from workbench.ui import state
+from workbench.ui.background import show_background
 from workbench.ui.common import Slots, code, error_box, letters_on_primary, pick_path
 from workbench.ui.controls import belongs
 from workbench.ui.loading import Opened, circumstances
 from workbench.ui.shrink_view import show_shrink
-from workbench.ui.work import packed
+from workbench.ui.work import Exporting, exporting
 from workbench.words import few
 
 EVERY = [path.name for path in PATHS]
 _LINES, _CODE = 20, 460  # a test with more lines scrolls in so many pixels
+AT_ONCE_S = 0.5  # of an export before it is drawn how far it is
 _AS_CAPTURED, _SHRUNK = "as captured", "shrunk"
 _LANGUAGES = {".py": "python", ".json": "json", ".jsonl": "json"}
 
@@ -111,26 +114,41 @@ def _export(
         return
     style = _pick_style(key)
     case, op = _pick_op(case, on[0], style, op, key)
-    asked = f"exported:{key}"
-    letters_on_primary()
-    place = st.empty()
-    if not st.session_state.get(asked):
-        with place.container():
-            pressed = st.button("Export", key=f"export:{key}", type="primary", icon=":material/science:")
-            st.caption("The test is run before it is shown: it must pass on what loses nothing and fail on the loss.")
-        if not pressed:
-            return
-        st.session_state[asked] = True
-        place.empty()
-    with st.spinner("Writing the test and running it", show_time=True):
-        try:
-            made = packed(row, case, on[0].name, on[1].name, style, op)
-        except CaptureError as error:
-            made = str(error)
+    held = exporting(row, case, on[0].name, on[1].name, style, op)
+    made = _made(file, held, f"{key}:{style}:{op}")
     if isinstance(made, str):
         error_box(made)
-    else:
+    elif made is not None:
         _show(made, f"{key}:{style}:{op}")
+
+
+def _made(file: Opened, held: Exporting, key: str) -> Packed | str | None:
+    """An export that this session asked for, with its progress and a stop; ``None`` until it is there."""
+    asked = f"exported:{key}"
+    going = held.going
+    problem = going.problem()
+    if problem is None and st.session_state.get(asked):
+        if held.made is None and going.busy:
+            going.wait(AT_ONCE_S)
+        if held.made is not None:
+            return held.made
+        if going.busy:
+            show_background(file, going, f"export:{key}")
+            return None
+        problem = going.problem()
+    stopped = st.session_state.pop(asked, False) and problem is None
+    letters_on_primary()
+
+    def ask() -> None:
+        st.session_state[asked] = True
+        held.start()
+
+    st.button("Export", key=f"export:{key}", type="primary", icon=":material/science:", on_click=ask)
+    said = "The test is run before it is shown: it must pass on what loses nothing and fail on the loss."
+    st.caption(f"Stopped: the test was not run to its end, and nothing of it is kept. {said}" if stopped else said)
+    if problem is not None:
+        error_box(problem)
+    return None
 
 
 def _pick_row(found: Inspection, shrunk: Shrunk, key: str) -> str:

@@ -117,10 +117,11 @@ def _by_model(shown: Shown, calls: Held, wanted: int) -> None:
     def lacks() -> bool:
         return len(calls.calls) < wanted and not calls.calls.over
 
-    if lacks() and not st.session_state.get(stopped):
+    problem = calls.going.problem()  # told before it is tried again
+    if problem is None and lacks() and not st.session_state.get(stopped):
         calls.go_on(wanted)
         calls.going.wait(AT_ONCE_S)
-    problem = calls.going.problem()
+        problem = calls.going.problem()
     if problem is not None:
         error_box(local(problem, shown.file.entry) if isinstance(problem, CaptureError) else problem)
         return

@@ -24,7 +24,7 @@ from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
 
 AT_ONCE = 8_000_000  # scores among which calls on the same input are looked for without being asked for
-UNSEEN_S = 5.0  # after which calls that nobody looks at are not gone on with
+UNSEEN_S = 10.0  # after which calls that nobody looks at are not gone on with
 _KEPT, _RECORDED = 8, 16
 
 

@@ -129,18 +129,42 @@ def work(file: Opened, view: View, number: int, path: str, variant: str) -> Work
     return _work(circumstances(file, view), number, path, variant, SEED)
 
 
-@st.cache_resource(max_entries=_EXPORTS, show_spinner=False, hash_funcs=TEXT)
-def _packed(row: tuple[object, ...], path: str, variant: str, style: str, op: str | None, _case: Case) -> Packed | str:
-    try:
-        return export_packed(_case, style=style, path=path, variant=variant, op=op)
-    except UsageError as error:  # it holds for good, unlike a disk that is full
-        return str(error)
+class Exporting:
+    """An export, for every session that asks for it: made once.
 
-
-def packed(row: tuple[object, ...], case: Case, path: str, variant: str, style: str, op: str | None) -> Packed | str:
-    """A row's export, or why there is none. ``row``: names the row in its circumstances; ``op``: that was asked for.
-
-    Raises:
-        CaptureError: there is no room for it.
+    Attributes:
+        going: the thread that is at it. made: the export, or why there is none; ``None`` until then.
     """
-    return _packed(row, path, variant, style, op, case)
+
+    def __init__(self, case: Case, path: str, variant: str, style: str, op: str | None) -> None:
+        self.going = Background()
+        self.made: Packed | str | None = None
+        self._case, self._path, self._variant, self._style, self._op = case, path, variant, style, op
+
+    def start(self) -> None:
+        """Write the test and run it; nothing where that is done, or done just now."""
+        if self.made is None:
+            self.going.start(self._pieces)
+
+    def _pieces(self) -> Iterator[Told]:
+        yield 0.0, "Writing the test"
+
+        def told(number: int, of: int) -> None:
+            self.going.tell((number / of, f"Running the test: call {count(number + 1)} of {count(of)} at most"))
+
+        try:
+            self.made = export_packed(
+                self._case, style=self._style, path=self._path, variant=self._variant, op=self._op, told=told
+            )
+        except UsageError as error:  # it holds for good, unlike a disk that is full
+            self.made = str(error)
+
+
+@st.cache_resource(max_entries=_EXPORTS, show_spinner=False, hash_funcs=TEXT)
+def _exporting(row: tuple[object, ...], path: str, variant: str, style: str, op: str | None, _case: Case) -> Exporting:
+    return Exporting(_case, path, variant, style, op)
+
+
+def exporting(row: tuple[object, ...], case: Case, path: str, variant: str, style: str, op: str | None) -> Exporting:
+    """A row's export. ``row``: names the row in its circumstances; ``op``: that was asked for."""
+    return _exporting(row, path, variant, style, op, case)
