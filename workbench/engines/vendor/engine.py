@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -36,6 +37,7 @@ class VendorEngine:
         allow_hazards: call also where a length is described to hang the op, or to make it read or write outside its
             rows. By default such a launch is answered with a fault that says so.
         finder: the store of released libraries.
+        stop: once set, by another thread, the process that is asked is ended, and the answer is a fault that says so.
 
     Raises:
         UsageError: another spelling of a release, or no time.
@@ -52,12 +54,14 @@ class VendorEngine:
         load_s: float = LOAD_S,
         allow_hazards: bool = False,
         finder: Finder | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         self.release = release
         self._wheel = None if release is None else parse_wheel(release)
         self._device, self._patience = device or DEVICE, patience(call_s, load_s)
         self._allow_hazards = allow_hazards
         self._finder = finder or sources.store
+        self._stop = stop
         self._workers: dict[str, _Opened] = {}  # by package: without a release, ops of several can be asked for
 
     def answer(self, launch: Launch, calls: int = 1) -> Answer:
@@ -109,7 +113,7 @@ class VendorEngine:
         """The package's worker and the machine that it sees, or what became of asking."""
         if adapter.package not in self._workers:
             worker = Worker("vendor", {"package": adapter.package, "device": self._device})
-            outcome = worker.ask({}, patience=self._patience)
+            outcome = worker.ask({}, patience=self._patience, stop=self._stop)
             if outcome.data is None:
                 return Answer(refused=outcome.refused, fault=outcome.fault)
             self._workers[adapter.package] = _Opened(worker, outcome.data["about"])
@@ -146,7 +150,7 @@ class VendorEngine:
         request = _request(launch, calls, library)
         if sampling is not None:
             request["time"] = asdict(sampling)
-        outcome = opened.worker.ask(request, tensors, self._patience)
+        outcome = opened.worker.ask(request, tensors, self._patience, self._stop)
         if outcome.data is None:
             opened.libraries.clear()  # the next process loads them anew
             return Answer(refused=outcome.refused, fault=outcome.fault, about=about)
