@@ -64,7 +64,7 @@ class Releases:
         self.ran: list[str] = []
         self.open: Counter[str] = Counter()
         self.most_open = 0
-        self.call_s: float | None = None
+        self.more: object = None  # that the last one was opened with: seconds, or an event that stops it
         self.batches: list[tuple[int, ...]] = []
 
     @property
@@ -72,8 +72,8 @@ class Releases:
         """The releases."""
         return [f"vllm=={version}" for version in self.does]
 
-    def __call__(self, release: str, call_s: float | None = None) -> Engine:
-        self.call_s = call_s
+    def __call__(self, release: str, more: object = None) -> Engine:
+        self.more = more
         version = release.partition("==")[2]
         if version not in self.does:
             raise UsageError(f"{release} is not there; add it: workbench vendor add {release}")

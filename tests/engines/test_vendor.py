@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import subprocess
 import sys
 import time
@@ -170,6 +171,15 @@ def test_a_fault_is_told_and_survived(how: str, behave: Behave) -> None:
     assert gone(pid, 0), "closing waits for the end"
     del given
     assert descriptors() <= before
+
+
+def test_a_call_is_stopped_by_ending_its_process(behave: Behave) -> None:
+    behave("hangs")
+    stop = threading.Event()
+    with vendor_engine(device="cpu", call_s=60, stop=stop) as engine:
+        threading.Timer(1.0, stop.set).start()
+        assert engine.answer(launch("vllm.persistent_topk"), calls=2).fault.endswith(" was stopped")
+        assert [opened.worker.pid for opened in engine._workers.values()] in ([], [None])
 
 
 def test_the_session_of_a_hung_library_is_ended_whole(behave: Behave) -> None:

@@ -210,6 +210,7 @@ def test_engines_that_cannot_answer_are_told_and_not_shown(page: Open) -> None:
 def test_a_released_op_is_called_when_asked(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Releases({"0.26.0": loses(7, every=2), "0.33.0": clean})
     monkeypatch.setattr(engines, "open_released", fake)
+    monkeypatch.setattr(engines, "AT_ONCE_S", 30.0)
     monkeypatch.setattr(engines, "_why_not_released", lambda _: [])
     test = page(capture=BAD, axis="engines", on="vllm.histogram_256", at="vendor")
     assert not test.exception

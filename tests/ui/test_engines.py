@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from streamlit.testing.v1 import AppTest
 
 from tests.fakes import Releases, clean, faults, loses, refuses
 from tests.ui.conftest import K, texts
+from tests.ui.pages import settled
 from tests.ui.test_app import param, pick
 from workbench.capture import Call, Row, write_capture
 from workbench.capture.mapped import Mapped
+from workbench.engines.launch import Answer, Launch
 from workbench.runs.report import Line, Result
 from workbench.ui import engines
 from workbench.ui.view import from_params
@@ -27,6 +30,7 @@ STAYS = "The model answers, for the {} engine gives no selection here:"
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty store of releases, and nothing called yet."""
     engines._asked.clear()
+    monkeypatch.setattr(engines, "AT_ONCE_S", 30.0)
     monkeypatch.setenv("TOPK_WORKBENCH_VENDOR", str(tmp_path / "store"))
 
 
@@ -153,6 +157,27 @@ def test_calls_that_give_nothing_say_why_and_may_be_made_again(
     call(test).click().run()  # type: ignore[union-attr]
     assert "none lost winners" in texts(test)
     assert "The model answers" not in texts(test)
+
+
+def test_a_call_that_hangs_is_stopped(app: Open, released: Releases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "AT_ONCE_S", 0.0)
+
+    def hangs(launch: Launch, calls: int) -> Answer:
+        assert isinstance(released.more, threading.Event)
+        assert released.more.wait(30)
+        return Answer(fault="the call was stopped")
+
+    released.does["0.26.0"] = hangs
+    test = app(view="diff", engine="vendor", row="2")
+    call(test).click().run()  # type: ignore[union-attr]
+    assert not test.exception
+    assert call(test) is None
+    assert test.get("progress")[0].proto.text.startswith("Calling vllm.persistent_topk of vllm==0.26.0 10 times")
+    next(one for one in test.button if one.label == "Stop").click().run()
+    settled(test)
+    assert not test.exception
+    assert f"{STAYS.format('vendor')}\n\n- the call was stopped" in texts(test)
+    assert call(test).label.endswith(" again")  # type: ignore[union-attr]
 
 
 def test_an_engine_that_cannot_be_opened_is_a_message(app: Open, released: Releases) -> None:

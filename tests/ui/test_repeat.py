@@ -237,6 +237,7 @@ def test_engines_that_cannot_answer_say_why(page: Open, monkeypatch: pytest.Monk
 
 def test_a_released_op_is_called_when_asked(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Releases({"0.26.0": loses(7, every=2)})
+    monkeypatch.setattr(page_module, "AT_ONCE_S", 30.0)
     monkeypatch.setattr(engines, "open_released", fake)
     monkeypatch.setattr(engines, "_why_not_released", lambda _: [])
     test = page(engine="vendor", calls="4")

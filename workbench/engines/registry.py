@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 from workbench.engines.base import Engine
@@ -24,13 +25,19 @@ def get_engine(name: str) -> Engine:
 
 
 def vendor_engine(
-    release: str | None = None, *, device: str | None = None, call_s: float | None = None, allow_hazards: bool = False
+    release: str | None = None,
+    *,
+    device: str | None = None,
+    call_s: float | None = None,
+    allow_hazards: bool = False,
+    stop: Event | None = None,
 ) -> VendorEngine:
     """The real ops of a release, or of what is installed; a context manager that ends its processes.
 
     Args:
         release: as in ``vllm==0.26.0``. device: of the ops, a GPU by default. call_s: seconds that one call may take.
         allow_hazards: call also where a length is described to hang or to crash the op.
+        stop: once set, by another thread, the process that is asked is ended, and the answer says so.
 
     Raises:
         UsageError: another spelling of a release, or no time.
@@ -38,4 +45,4 @@ def vendor_engine(
     from workbench.engines.vendor.engine import CALL_S, VendorEngine
 
     seconds = CALL_S if call_s is None else call_s
-    return VendorEngine(release, device=device, call_s=seconds, allow_hazards=allow_hazards)
+    return VendorEngine(release, device=device, call_s=seconds, allow_hazards=allow_hazards, stop=stop)

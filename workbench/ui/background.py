@@ -31,12 +31,12 @@ class Background:
     """Work that goes on a piece at a time until it is done or stopped; then it can be gone on with.
 
     Attributes:
-        told: how far it is. stopping: whether it was asked to stop since it was begun.
+        told: how far it is. asked_to_stop: set by ``stop``, for what waits within a piece.
     """
 
     def __init__(self) -> None:
         self.told: Told = (0.0, "")
-        self._lock, self._stop = Lock(), Event()
+        self._lock, self.asked_to_stop = Lock(), Event()
         self._thread: Thread | None = None
         self._problem: Exception | None = None
         self._unseen: float | None = None
@@ -49,7 +49,8 @@ class Background:
 
     @property
     def stopping(self) -> bool:
-        return self._stop.is_set()
+        """Whether it was asked to stop since it was begun."""
+        return self.asked_to_stop.is_set()
 
     def start(self, pieces: Callable[[], Iterator[Told]], unseen: float | None = None) -> None:
         """Go on; nothing where it is at work already.
@@ -62,7 +63,7 @@ class Background:
             self.look()
             if self.busy:
                 return
-            self._stop.clear()
+            self.asked_to_stop.clear()
             self._problem, self._unseen = None, unseen
             self._thread = Thread(target=self._run, args=(pieces,), name="background", daemon=True)
             _begun.add(self)
@@ -70,7 +71,7 @@ class Background:
 
     def stop(self) -> None:
         """Have it end after the piece that it is at."""
-        self._stop.set()
+        self.asked_to_stop.set()
 
     def tell(self, told: Told) -> None:
         """Say within a piece how far it is.
@@ -103,7 +104,7 @@ class Background:
         torch.set_num_threads(1)  # which each thread says for itself
         try:
             for self.told in pieces():
-                if self._stop.is_set() or self._forgotten():
+                if self.asked_to_stop.is_set() or self._forgotten():
                     return
         except StoppedError:
             pass

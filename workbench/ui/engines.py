@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event
 
 import streamlit as st
 import torch
@@ -17,12 +17,14 @@ from workbench.engines.registry import get_engine, vendor_engine
 from workbench.engines.vendor import sources
 from workbench.engines.vendor.adapters import ADAPTERS
 from workbench.engines.vendor.engine import NO_DEVICE
-from workbench.errors import CaptureError, UsageError, WorkbenchError
+from workbench.errors import CaptureError, UsageError
+from workbench.figures.words import plural
 from workbench.paths.arrival import Arrival
 from workbench.paths.catalog import get_path
 from workbench.runs.called import Called, call_kernel, call_op, rows_of_call
 from workbench.runs.inspect import Inspection
 from workbench.ui import state
+from workbench.ui.background import Background, Told, show_background
 from workbench.ui.caches import TEXT
 from workbench.ui.common import error_box
 from workbench.ui.library import local
@@ -31,6 +33,7 @@ from workbench.ui.view import CUDA, ENGINES, MODEL, RECORDED, VENDOR
 from workbench.vendor.release import parse_wheel
 
 CALLS = 10  # of a kernel or an op where it is asked for
+AT_ONCE_S = 0.3  # of calls before it is drawn how far they are
 _KEPT = 96  # every path of a row or two
 _ABOUT = """What makes the selection:
 
@@ -100,9 +103,9 @@ def _why_not_released(found: Inspection) -> list[str]:
 
 @dataclass(eq=False)
 class Asked:
-    """Calls that every session shares once one of them asked for them."""
+    """Calls that every session shares once one of them asked for them. ``going``: the thread that makes them."""
 
-    lock: Lock = field(default_factory=Lock)
+    going: Background = field(default_factory=Background)
     called: Called | None = None
 
 
@@ -111,9 +114,9 @@ def _asked(circumstances: tuple[object, ...], number: int, engine: str, path: st
     return Asked()
 
 
-def open_released(release: str) -> OpEngine:
-    """What calls the ops of a release."""
-    return vendor_engine(release)
+def open_released(release: str, stop: Event | None = None) -> OpEngine:
+    """What calls the ops of a release. ``stop``: once set, the process that does so is ended."""
+    return vendor_engine(release, stop=stop)
 
 
 def known_answer(file: Opened, number: int, engine: str, path: str | None) -> Called | None:
@@ -122,40 +125,41 @@ def known_answer(file: Opened, number: int, engine: str, path: str | None) -> Ca
 
 
 def answer(file: Opened, found: Inspection, number: int, engine: str, path: str | None, key: str) -> Called | None:
-    """Calls of a kernel or of a released op: made when asked for, with the time that they take, and kept.
+    """Calls of a kernel or of a released op: made when asked for, with a stop, and kept.
 
     Returns:
         What they amount to; ``None`` until then. Calls without a selection may be asked for anew.
     """
     held = _asked(circumstances(file, state.current()), number, engine, path)
-    asked, failed = f"call-asked:{key}", f"call-problem:{key}"
-    who = called_name(found, engine, path)
-    place = st.empty()
-    if st.session_state.pop(asked, False):
-        # The key is the other button's: it takes its place on the page.
-        place.button(f"Calling {who}", key=f"call:{key}", icon=":material/bolt:", disabled=True)
-        with st.spinner(
-            f"Calling it {CALLS} times; the first call may load a library or build a kernel", show_time=True
-        ):
-            try:
-                _call(held, file, found, number, engine, path)
-            except WorkbenchError as error:
-                st.session_state[failed] = str(local(error, file.entry) if isinstance(error, CaptureError) else error)
-        if held.called is None or held.called.why_none:
-            st.rerun()  # a button's key stands once on a page
+    who, going = called_name(found, engine, path), held.going
+    problem = going.problem()
+    if going.busy:
+        going.wait(AT_ONCE_S)
+    if going.busy:
+        show_background(file, going, f"call:{key}")
+        return None
     if held.called is not None and not held.called.why_none:
-        place.empty()
         return held.called
-    place.button(
+
+    def pieces() -> Iterator[Told]:
+        yield 0.0, calling(who, CALLS)
+        held.called = _MAKE[engine](file, found, number, path, going.asked_to_stop)
+
+    st.button(
         f"Call {who}{' again' if held.called is not None else ''}",
         key=f"call:{key}",
         icon=":material/bolt:",
         help=f"{CALLS} times, as the call was captured; the worst of them is shown",
-        on_click=lambda: st.session_state.update({asked: True}),
+        on_click=lambda: going.start(pieces),
     )
-    if (problem := st.session_state.pop(failed, None)) is not None:
-        error_box(problem)
+    if (problem := problem or going.problem()) is not None:
+        error_box(local(problem, file.entry) if isinstance(problem, CaptureError) else problem)
     return held.called
+
+
+def calling(who: str, calls: int) -> str:
+    """What is going on while somebody is called, in words."""
+    return f"Calling {who} {plural(calls, 'time')}; the first call may load a library or build a kernel"
 
 
 def called_name(found: Inspection, engine: str, path: str | None) -> str:
@@ -166,22 +170,19 @@ def called_name(found: Inspection, engine: str, path: str | None) -> str:
     return f"{found.case.op} of {found.case.release}"
 
 
-def _call(held: Asked, file: Opened, found: Inspection, number: int, engine: str, path: str | None) -> None:
-    with held.lock:
-        if held.called is None or held.called.why_none:
-            held.called = _MAKE[engine](file, found, number, path)
-
-
-def _by_kernel(file: Opened, found: Inspection, number: int, path: str | None) -> Called:
+def _by_kernel(file: Opened, found: Inspection, number: int, path: str | None, stop: Event) -> Called:
     assert path is not None
     return call_kernel(found.case, path, variant_of(found, path), CALLS)
 
 
-def _by_release(file: Opened, found: Inspection, number: int, path: str | None) -> Called:
+def _by_release(file: Opened, found: Inspection, number: int, path: str | None, stop: Event) -> Called:
     assert found.case.release is not None
     rows, at = rows_of_call(file.capture, number)
-    with closing(open_released(found.case.release)) as engine:
+    with closing(open_released(found.case.release, stop)) as engine:
         return call_op(found.case, engine, rows, at, CALLS)
 
 
-_MAKE: dict[str, Callable[[Opened, Inspection, int, str | None], Called]] = {CUDA: _by_kernel, VENDOR: _by_release}
+_MAKE: dict[str, Callable[[Opened, Inspection, int, str | None, Event], Called]] = {
+    CUDA: _by_kernel,
+    VENDOR: _by_release,
+}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from workbench.errors import CaptureError, WorkbenchError
+from workbench.errors import CaptureError
 from workbench.figures import palette
 from workbench.figures.of_repeats import repeated_colour
 from workbench.figures.repeat import SHOWN, frequency_figure, held_figure, members_table, missing_figure, missing_table
@@ -159,14 +159,20 @@ def _by_engine(shown: Shown, engine: str, path: str | None, variant: str | None,
     calls = held(shown, engine, path, variant)
     key = f"{engine}:{path}:{variant}:{shown.key}"
     who = called_name(shown.seen, engine, path)
-    if len(calls.calls) < wanted:
-        lacking = wanted - len(calls.calls)
-        if st.button(f"Call {who} {plural(lacking, 'time')}", key=f"repeat-call:{key}", icon=":material/bolt:"):
-            try:
-                with st.spinner("The first call may load a library or build a kernel", show_time=True):
-                    calls.call(shown, wanted)
-            except WorkbenchError as error:
-                error_box(local(error, shown.file.entry) if isinstance(error, CaptureError) else error)
+    problem = calls.going.problem()
+    if calls.going.busy:
+        calls.going.wait(AT_ONCE_S)
+    if calls.going.busy:
+        show_background(shown.file, calls.going, f"repeat:{key}")
+    elif len(calls.calls) < wanted:
+        st.button(
+            f"Call {who} {plural(wanted - len(calls.calls), 'time')}",
+            key=f"repeat-call:{key}",
+            icon=":material/bolt:",
+            on_click=lambda: calls.call(shown, wanted),
+        )
+        if (problem := problem or calls.going.problem()) is not None:
+            error_box(local(problem, shown.file.entry) if isinstance(problem, CaptureError) else problem)
     if len(calls.calls) or calls.calls.over:
         _draw(shown, calls.line(wanted), key)
 

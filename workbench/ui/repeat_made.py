@@ -49,24 +49,22 @@ class Held:
                 self.calls.take([made])
 
     def call(self, shown: Shown, calls: int) -> None:
-        """Have the kernel of the path, or the released op, make the calls that are lacking.
+        """Have the kernel of the path, or the released op, make the calls that are lacking, in a thread."""
+        self.going.start(lambda: self._called(shown, calls))
 
-        Raises:
-            WorkbenchError: it cannot be called.
-        """
+    def _called(self, shown: Shown, calls: int) -> Iterator[Told]:
+        lacking, case = calls - len(self.calls), shown.seen.case
+        yield 0.0, engines.calling(engines.called_name(shown.seen, self.calls.engine, self.calls.path), lacking)
+        if self.calls.engine == CUDA:
+            assert self.calls.path is not None
+            assert self.calls.variant is not None
+            made = run_case(case, paths=self.calls.path, variants=self.calls.variant, engine=CUDA, repeats=lacking)
+        else:
+            assert case.release is not None
+            rows, at = rows_of_call(shown.file.capture, shown.number)
+            with closing(engines.open_released(case.release, self.going.asked_to_stop)) as engine:
+                made, _ = op_results(case, engine, rows, at, lacking)
         with self.lock:
-            lacking, case = calls - len(self.calls), shown.seen.case
-            if lacking < 1:
-                return
-            if self.calls.engine == CUDA:
-                assert self.calls.path is not None
-                assert self.calls.variant is not None
-                made = run_case(case, paths=self.calls.path, variants=self.calls.variant, engine=CUDA, repeats=lacking)
-            else:
-                assert case.release is not None
-                rows, at = rows_of_call(shown.file.capture, shown.number)
-                with closing(engines.open_released(case.release)) as engine:
-                    made, _ = op_results(case, engine, rows, at, lacking)
             self.calls.refused = self.calls.finding = None  # it may be asked anew
             self.calls.take(made)
 
