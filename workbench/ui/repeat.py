@@ -136,13 +136,13 @@ def _by_model(shown: Shown, calls: Held, wanted: int) -> None:
         more = lambda: not lacks() or _drawn(len(calls.calls)) != number  # noqa: E731
         show_background(shown.file, calls.going, f"repeat:{key}", stop, more)
     elif lacks():
-        _offer_rest(made, wanted, key, lambda: st.session_state.pop(stopped, None))
+        _offer_rest(made, wanted, key, lambda: st.session_state.update({stopped: False}))
     if min(number, made) < LEAST and not calls.calls.over:
         return
     _draw(shown, calls.line(number), f"model:{key}", whole=not at_work)
 
 
-def _offer_rest(made: int, wanted: int, key: str, go_on: Callable[[], object]) -> None:
+def _offer_rest(made: int, wanted: int, key: str, go_on: Callable[[], None]) -> None:
     left, right = st.columns([6, 1.15], vertical_alignment="center")
     left.progress(made / wanted, f"Stopped: {count(made)} of {plural(wanted, 'call')} are made, and kept")
     right.button("Go on", key=f"repeat-on:{key}", icon=":material/play_arrow:", width="stretch", on_click=go_on)
