@@ -163,7 +163,7 @@ class Counted:
             (Source, "digest"),
             (HalfHistogram, "__init__"),
             (model, "run_model"),
-            (repeat_made.Repeating, "step"),
+            (repeat_made.Repeating, "called"),
             (remedies_made.Advising, "add"),
             (releases_made, "tell_row"),
             (divergence_runs, "diverge"),
@@ -193,7 +193,7 @@ def test_turning_to_and_fro_works_out_nothing_twice(dumps: Path, monkeypatch: py
             sessions[view].query_params["row"] = str(row)
             settled(sessions[view].run())
     first = counted.taken()
-    assert min(first[name] for name in ("tensor", "digest", "__init__", "run_model", "step", "add", "tell_row")) > 0
+    assert min(first[name] for name in ("tensor", "digest", "__init__", "run_model", "called", "add", "tell_row")) > 0
     assert first["diverge"] == first["run"] == 1
     for row in (0, 1):
         for view in ROW_VIEWS:

@@ -19,10 +19,8 @@ from workbench.errors import UsageError
 from workbench.export import trace
 from workbench.export.fixture import Fixture, expected_values, write_fixture
 from workbench.export.launch import chosen_op, find_launch
-from workbench.export.losing import LOSES, Losing, chosen_path, losing
 from workbench.export.losing import Losing, chosen_path, losing
 from workbench.export.proof import Selector, Told, prove, run_source
-from workbench.export.proof import Selector, prove, run_source
 from workbench.export.provenance import anonymous
 from workbench.export.publishing import CURE, alone, publish, staged
 from workbench.export.render import CALLABLE, orders_words, reason, render_op, render_pytest, slug

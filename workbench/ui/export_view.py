@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 import streamlit as st
 
 from workbench.analysis.risk import LOSING
-from workbench.errors import CaptureError, UsageError
 from workbench.errors import UsageError
 from workbench.export.launch import able_ops
 from workbench.export.losing import calls_of_a_test
