@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.numeric.histogram import half_histogram, locate
-from workbench.numeric.keys import coarse_keys
+from workbench.numeric.histogram import (
+    GREATEST_NUMBER,
+    HALF_BINS,
+    LEAST_NUMBER,
+    half_histogram,
+    locate,
+    with_numbers,
+)
+from workbench.numeric.keys import coarse_keys, half_keys
 
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 65519.0, 65520.0, -65520.0, 1.0, 1.2498, -1.0, 2e-8]
 ROWS = st.lists(st.one_of(st.sampled_from(SPECIAL), st.floats(width=32)), min_size=1, max_size=40)
@@ -55,3 +64,17 @@ def test_the_threshold_bin_holds_the_kth_largest(values: list[float], data: st.D
     assert at.above == int((keys > at.bin).sum()) < k
     assert at.population == int((keys == at.bin).sum())
     assert 1 <= at.need == k - at.above <= at.population
+
+
+@pytest.mark.parametrize("of", [torch.as_tensor, torch.Tensor.numpy], ids=["torch", "numpy"])
+@pytest.mark.parametrize("bits", [8, 13])
+def test_patterns_are_compared_within_their_bounds(bits: int, of: Callable[[torch.Tensor], Any]) -> None:
+    """Every pattern against every bin and what is above it, by either library; above the last bin there is nothing."""
+    patterns = torch.arange(-0x8000, 0x8000, dtype=torch.int32).to(torch.int16)
+    keys = half_keys(patterns.view(torch.float16).float())
+    width = 1 << (16 - bits)
+    for first in (*range(0, HALF_BINS, width), HALF_BINS):
+        for last in (first + width - 1, HALF_BINS - 1):
+            numbers = range(max(first, LEAST_NUMBER), min(last, GREATEST_NUMBER) + 1)
+            wanted = (keys >= first) & (keys <= last) & (keys != HALF_BINS - 1)
+            assert torch.equal(torch.as_tensor(with_numbers(of(patterns), numbers)), wanted), (first, last)

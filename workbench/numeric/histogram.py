@@ -116,11 +116,8 @@ class HalfHistogram:
         # NaN patterns differ between converters and their key is the greatest by definition: never compare them.
         numbers = range(max(first, LEAST_NUMBER), min(last, GREATEST_NUMBER) + 1)
         on_cpu = self.patterns.device.type == "cpu"
-        patterns = self.patterns.numpy() if on_cpu else self.patterns  # NumPy is several times faster at this
-        # As signed integers, patterns of positive scores ascend with the score and those of negative ones descend.
-        mask = (patterns >= max(numbers.start - 0x8000, 0)) & (patterns <= numbers.stop - 1 - 0x8000)
-        if numbers.start < 0x8000:
-            mask |= (patterns <= -1 - numbers.start) & (patterns >= -min(numbers.stop, 0x8000))
+        # NumPy is several times faster at this.
+        mask = with_numbers(self.patterns.numpy() if on_cpu else self.patterns, numbers)
         if self.nan and first < HALF_BINS <= last + 1:
             nan = torch.isnan(self.scores)
             mask |= nan.numpy() if on_cpu else nan
@@ -131,6 +128,17 @@ class HalfHistogram:
     def forget(self) -> None:
         """Let go of the members that were found."""
         self._members.clear()
+
+
+def with_numbers(patterns: np.ndarray | torch.Tensor, keys: range) -> np.ndarray | torch.Tensor:
+    """Which fp16 patterns, int16 as signed integers, have an ordered key of this range, which holds no key of NaN."""
+    if not keys:  # its bounds may be beyond int16, where torch compares with what they wrap to
+        return patterns > patterns
+    # As signed integers, patterns of positive scores ascend with the score and those of negative ones descend.
+    mask = (patterns >= max(keys.start - 0x8000, 0)) & (patterns <= keys.stop - 1 - 0x8000)
+    if keys.start < 0x8000:
+        mask |= (patterns <= -1 - keys.start) & (patterns >= -min(keys.stop, 0x8000))
+    return mask
 
 
 @dataclass(frozen=True)
