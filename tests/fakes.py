@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from threading import Event
 
 import torch
 
@@ -72,8 +73,8 @@ class Releases:
         """The releases."""
         return [f"vllm=={version}" for version in self.does]
 
-    def __call__(self, release: str, more: object = None) -> Engine:
-        self.more = more
+    def __call__(self, release: str, stop: Event | None = None, call_s: float | None = None) -> Engine:
+        self.more = stop or call_s
         version = release.partition("==")[2]
         if version not in self.does:
             raise UsageError(f"{release} is not there; add it: workbench vendor add {release}")

@@ -15,7 +15,8 @@ from typer.testing import Result
 
 from tests.cli.conftest import ANONYMOUS, KNOWN, WIDTH, neighbours, one_dropped, spread_out
 from workbench.capture import Call, Row, open_capture, write_capture
-from workbench.cli.inspect import heading, summarise
+from workbench.cli.seen import summarise
+from workbench.cli.several import heading
 from workbench.engines.model import ModelEngine
 from workbench.paths.catalog import PATHS
 from workbench.runs.compare import compare

@@ -333,7 +333,7 @@ def test_a_full_disk_is_one_line(args: tuple[str, ...]) -> None:
 
 
 def test_a_narrow_encoding_is_no_traceback(captures: Path) -> None:
-    ended = program("inspect", captures / "mixed.safetensors", "--row", 1, PYTHONIOENCODING="ascii")
+    ended = program("inspect", captures / "mixed.safetensors", "--row", 1, "--all", PYTHONIOENCODING="ascii")
     assert ended.returncode == 1
     assert ended.stderr == ""
     assert "- rows 1 > 32" in ended.stdout

@@ -324,7 +324,7 @@ def test_an_export_interrupted_right_after_a_file_has_its_name_leaves_nothing(
 
 
 def test_an_interrupted_export_leaves_nothing(broken: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*args: object) -> None:
+    def interrupt(*args: object, **more: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(writing, "prove", interrupt)
@@ -367,9 +367,9 @@ def test_the_proof_runs_the_selector_of_the_model_and_never_the_users(broken: Ro
 def test_the_proof_uses_as_many_calls_as_the_test_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def count(losing: Losing, test: object) -> tuple[str, ...]:
+    def count(losing: Losing, test: object, **more: object) -> tuple[str, ...]:
         seen.append(losing.repeats)
-        return prove(losing, test)  # type: ignore[arg-type]
+        return prove(losing, test, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(writing, "prove", count)
     done = wb.export(row(hot(4097, 1500)), to=tmp_path)

@@ -273,7 +273,7 @@ def test_a_refused_cell_says_every_reason(page: Open) -> None:
         ("system", "<b>", "'<b>' is none of vllm, sglang, flashinfer and baselines"),
         ("losing", "0", "'0' is none of True"),
         ("on", "../etc", "'../etc' is no path and no op"),
-        ("at", "a\x00b", "is no name"),
+        ("at", "a\x00b", "The link's cell, no path in"),
         ("nonsense", "![x](http://example.com/a.png)", "a parameter that the workbench does not know: 'nonsense'"),
         ("row", "-1", "-1 is not between 0"),
         ("k", "2000000000", ""),
