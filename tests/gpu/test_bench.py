@@ -44,7 +44,7 @@ def test_cold_rows_take_longer_than_warm_ones() -> None:
     size = (l2_bytes(HERE) or 2**22) // 4
     buffer = torch.ones(size // 4, device=HERE)
     warm, cold = (
-        statistics.median(sample(buffer.sum, lambda: None, Sampling(20, 5, cold), HERE).seconds)
+        min(sample(buffer.sum, lambda: None, Sampling(20, 5, cold), HERE).seconds)  # what else runs there takes time
         for cold in (False, True)
     )
     assert cold > 1.1 * warm
