@@ -22,6 +22,7 @@ from workbench.words import listed
 
 _DIGITS = 10**6  # p_clean is kept with six digits, rounded up, so that machines agree on it
 _TRIES = 64
+_SEEDS, _DOUBT = 256, 1e-3  # random orders that a chance is counted over; how likely it is to be more
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def losing(case: Case, path: Path, variant: Variant) -> Losing:
 
 
 def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
-    """How often a test of a row on a path must call, from the risk alone: nothing is run.
+    """How often a test of a row on a path must call: from the risk, and where a path's scores arrive warp by warp, from
+    the model too, since the risk is worked out for scores that arrive one by one.
 
     Raises:
         UsageError: no test can catch a loss there; the message says why.
@@ -131,7 +133,10 @@ def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
             + (f" ({why})" if why else "")
         )
     least = 0 if found.level == "certain" else 1  # a probability can be too small for a float
-    p_clean = max(least, math.ceil((found.p_clean or 0.0) * _DIGITS)) / _DIGITS
+    seldom = found.p_clean or 0.0
+    if found.level != "certain" and path.arrival_unit != "element":
+        seldom = max(seldom, _clean_at_most(case, path, variant))
+    p_clean = min(1.0, max(least, math.ceil(seldom * _DIGITS)) / _DIGITS)
     calls = calls_needed(p_clean)
     if calls > MOST_CALLS:
         rare = "hardly any random arrival order loses" if calls == math.inf else f"a test would need {calls} calls"
@@ -147,6 +152,31 @@ def random_order(path: Path, seed: int) -> Arrival:
     return Arrival(RANDOM, path.arrival_unit, seed)
 
 
+def _clean_at_most(case: Case, path: Path, variant: Variant) -> float:
+    """At most so likely does a random order of the path's own unit lose nothing, as far as seeds tell."""
+    orders = (random_order(path, seed) for seed in range(_SEEDS))
+    return chance_at_most(sum(_judged(case, path, variant, order).kind not in LOST for order in orders), _SEEDS)
+
+
+def chance_at_most(seen: int, tried: int) -> float:
+    """The chance under which as few events as were seen, of so many tries, have a probability of ``_DOUBT``.
+
+    Clopper and Pearson's one-sided bound (Biometrika 26, 1934); 1 where every try was one.
+    """
+    if seen == tried:
+        return 1.0
+    least, most = seen / tried, 1.0
+    for _ in range(50):
+        chance = (least + most) / 2
+        few = sum(math.comb(tried, one) * chance**one * (1 - chance) ** (tried - one) for one in range(seen + 1))
+        least, most = (chance, most) if few > _DOUBT else (least, chance)
+    return most
+
+
+def _judged(case: Case, path: Path, variant: Variant, order: Arrival) -> Verdict:
+    return judge(case.row.valid, case.exact.indices, _select(case, path, variant, order).indices, UNWRITTEN)
+
+
 def _losing_order(case: Case, path: Path, variant: Variant, calls: int) -> tuple[Arrival, Verdict]:
     """The first order that loses: the default one, so that a fixture counts what ``inspect`` shows, else by position,
     which no random generator decides, else by seed."""
@@ -154,7 +184,7 @@ def _losing_order(case: Case, path: Path, variant: Variant, calls: int) -> tuple
     orders = [Arrival(DEFAULT_ORDER, unit, DEFAULT_SEED), Arrival("index", unit), Arrival("reverse", unit)]
     orders += [random_order(path, seed) for seed in range(max(calls, _TRIES))]
     for order in orders:
-        verdict = judge(case.row.valid, case.exact.indices, _select(case, path, variant, order).indices, UNWRITTEN)
+        verdict = _judged(case, path, variant, order)
         if verdict.kind in LOST:
             return order, verdict
     raise UsageError(

@@ -12,6 +12,7 @@ from workbench.errors import UsageError
 from workbench.export.fixture import MISSED_WORDS, Fixture
 from workbench.export.launch import Launch
 from workbench.export.losing import Losing
+from workbench.paths.catalog import get_path
 from workbench.runs.sentence import spread_words
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -93,8 +94,8 @@ def slug(stem: str) -> str:
     return re.sub(r"\W", "_", stem)
 
 
-def reason(level: str, p_clean: float, repeats: int) -> str:
-    """Why a test calls so often, in a sentence. ``level``: of the risk."""
+def reason(level: str, p_clean: float, repeats: int, unit: str) -> str:
+    """Why a test calls so often, in a sentence. ``level``: of the risk. ``unit``: what arrives together on the path."""
     if level == "certain":
         return "Every call loses: one is enough."
     if repeats == 1:
@@ -102,14 +103,17 @@ def reason(level: str, p_clean: float, repeats: int) -> str:
             "If arrival orders are uniformly random, a call loses nothing with a probability below "
             f"{MISSED_WORDS}: one is enough."
         )
+    what = (
+        "arrival orders are uniformly random" if unit == "element" else f"the {unit}s of a row arrive in random order"
+    )
     return (
-        "If arrival orders are uniformly random, a call loses nothing with a probability of at most "
-        f"{p_clean:.6g}: so many in a row do with less than {MISSED_WORDS}."
+        f"If {what}, a call loses nothing with a probability of at most {p_clean:.6g}: so many in a row do with less "
+        f"than {MISSED_WORDS}."
     )
 
 
 def _reason(fixture: Fixture) -> str:
-    return reason(fixture.risk, fixture.p_clean, fixture.repeats)
+    return reason(fixture.risk, fixture.p_clean, fixture.repeats, get_path(fixture.path).arrival_unit)
 
 
 def _common(losing: Losing, fixture: Fixture, file: str, stem: str) -> dict[str, object]:

@@ -168,7 +168,7 @@ def export_case(
         repeats=fixture.repeats,
         missing=fixture.missing,
         orders=orders_words(loss),
-        why=reason(fixture.risk, fixture.p_clean, fixture.repeats),
+        why=reason(fixture.risk, fixture.p_clean, fixture.repeats, loss.path.arrival_unit),
         proved=proved,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.verdict import LOST
+from workbench.paths.catalog import get_path
 from workbench.runs.inspect import Inspection
 from workbench.runs.report import Result
 from workbench.runs.shrink import Shrunk
@@ -73,7 +74,7 @@ def result_sentence(result: Result) -> str:
     if line.verdict == "ties":
         text = f"{who} lost no value; among equal scores at the cut it took other members than the reference"
     else:
-        text = f"{who} returned exactly the reference's {of} winners"
+        text = f"{who} returned exactly the reference's {_count(of, 'winner')}"
     return text + ("." if line.engine == "recorded" else f"{_outlook(result.risk)}.")
 
 
@@ -151,7 +152,9 @@ def spread_words(risk: Risk) -> str:
     span += f"{risk.least_missing} to {risk.most_missing}"
     if follows or risk.expected_missing is None:
         return span
-    return f"a random one loses {risk.expected_missing:.3g} on average, {span}"
+    one = "a random one" if get_path(risk.path).arrival_unit == "element" else "one that is random score by score"
+    mean = risk.expected_missing
+    return f"{one} loses {f'{mean:.3g}' if mean < 1000 else f'{mean:.0f}'} on average, {span}"
 
 
 def _name(result: Result) -> str:

@@ -75,7 +75,7 @@ def _outlook(case: Case, path: Path, variant: Variant) -> tuple[str, bool]:
     except UsageError as error:
         return f"No test can be made of this row: {error}.", False
     lead = "is certain to lose winners" if calls.risk.level == "certain" else "is at risk"
-    why = reason(calls.risk.level or "", calls.p_clean, calls.repeats)
+    why = reason(calls.risk.level or "", calls.p_clean, calls.repeats, path.arrival_unit)
     return (
         f"On {path.name} ({variant.name}) this row {lead}; a test of it makes {plural(calls.repeats, 'call')}. {why}",
         True,
