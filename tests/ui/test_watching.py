@@ -20,12 +20,10 @@ def script() -> None:
     state = st.session_state
     state.setdefault("left", 2)
 
-    def draw(live: bool) -> None:
-        st.button("Stop", key=f"stop:{live}", disabled=not live, on_click=lambda: state.update(left=0))
-
     def watched() -> None:
         if state.left:
-            watch(draw, lambda: not state.left)
+            st.button("Stop", on_click=lambda: state.update(left=0))
+            watch(lambda: st.text("at work"), lambda: not state.left)
         st.caption(f"{state.left} left")
 
     with watched_page():
@@ -48,6 +46,7 @@ def test_it_is_begun_last_and_bears_another_name_each_time(monkeypatch: pytest.M
         test.run()
         assert not test.exception
         assert [(one.label, one.disabled) for one in test.button] == [("Stop", False)]
+        assert [one.value for one in test.text] == ["at work"]
         kinds = [one.WhichOneof("type") for one in sent]
         assert kinds.count("auto_rerun") == 1
         at = kinds.index("auto_rerun")

@@ -139,21 +139,22 @@ def show_background(
             whether there is more to draw before it has ended. every: seconds between two looks.
     """
 
-    def draw(live: bool) -> None:
+    def draw() -> None:
         work.look()
         done, text = work.told
-        left, right = st.columns([6, 1.15], vertical_alignment="center")
-        left.progress(done, f"Stopping. {text}" if work.stopping else text)
-        right.button(
-            "Stop",
-            key=f"{'stop' if live else 'drawn'}:{key}",
-            icon=":material/stop_circle:",
-            width="stretch",
-            disabled=work.stopping or not live,
-            on_click=stop or work.stop,
-        )
+        st.progress(done, f"Stopping. {text}" if work.stopping else text)
 
     def over() -> bool:
         return not work.busy or (more is not None and more()) or not file.capture.is_unchanged()
 
-    watch(draw, over, every)
+    left, right = st.columns([6, 1.15], vertical_alignment="center")
+    right.button(
+        "Stop",
+        key=f"stop:{key}",
+        icon=":material/stop_circle:",
+        width="stretch",
+        disabled=work.stopping,
+        on_click=stop or work.stop,
+    )
+    with left:
+        watch(draw, over, every)

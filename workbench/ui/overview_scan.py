@@ -74,15 +74,16 @@ def _watch(held: Running, key: str) -> None:
     """How far a scan is that is at work, and its end; what it found meanwhile is drawn when there is more of it."""
     scan, seen = held.scan, _found(held)
 
-    def draw(live: bool) -> None:
-        left, right = st.columns([6, 1.15], vertical_alignment="center")
+    def draw() -> None:
         if scan.state == "working":
-            left.progress(min(1.0, scan.progress.share), f"Scanning: {_so_far(held)}")
+            st.progress(min(1.0, scan.progress.share), f"Scanning: {_so_far(held)}")
         else:
-            left.progress(0.0, f"Looking at files: {count(scan.looked)} so far")
-        _button(right, "Stop", "stop_circle", f"{'stop' if live else 'drawn'}:{key}", scan.stop, disabled=not live)
+            st.progress(0.0, f"Looking at files: {count(scan.looked)} so far")
 
-    watch(draw, lambda: not held.busy or _found(held) != seen, POLL_S)
+    left, right = st.columns([6, 1.15], vertical_alignment="center")
+    _button(right, "Stop", "stop_circle", f"stop:{key}", scan.stop)
+    with left:
+        watch(draw, lambda: not held.busy or _found(held) != seen, POLL_S)
 
 
 def _found(held: Running) -> tuple[object, ...]:
@@ -122,15 +123,8 @@ def _looked(held: Running) -> str:
     return f"Looked at {at}. " + (f"Since then {listed(told)}: look again." if told else "Nothing changed since.")
 
 
-def _button(
-    place: st.delta_generator.DeltaGenerator,
-    text: str,
-    icon: str,
-    key: str,
-    do: Callable[[], None],
-    disabled: bool = False,
-) -> None:
-    place.button(text, key=key, icon=f":material/{icon}:", width="stretch", on_click=do, disabled=disabled)
+def _button(place: st.delta_generator.DeltaGenerator, text: str, icon: str, key: str, do: Callable[[], None]) -> None:
+    place.button(text, key=key, icon=f":material/{icon}:", width="stretch", on_click=do)
 
 
 def _pick_circumstances() -> None:

@@ -7,6 +7,7 @@ without the others: the page stays half drawn, or shows an error of its own ("Ba
 - what is asked for so is small, its elements are always the same, and nothing large is in it;
 - it is begun by the page's run and as the last thing of it, so that no request can come before the page is there;
 - it bears another name in each run of the page: a request that comes late is for what is there no more, and is dropped;
+- nothing in it can be pressed: a press of what has another name by now would be dropped as well;
 - it ends in one run of the whole page, which also draws what there is to see by then;
 - while it goes on, whatever else would draw a part of the page draws all of it.
 """
@@ -28,7 +29,7 @@ _ON = "watching"
 @dataclass(frozen=True)
 class _Watch:
     place: st.delta_generator.DeltaGenerator
-    draw: Callable[[bool], None]
+    draw: Callable[[], None]
     over: Callable[[], bool]
     every: float
 
@@ -51,21 +52,23 @@ def watched_page() -> Iterator[None]:
         _begin(one)
 
 
-def watch(draw: Callable[[bool], None], over: Callable[[], bool], every: float = POLL_S) -> None:
+def watch(draw: Callable[[], None], over: Callable[[], bool], every: float = POLL_S) -> None:
     """Draw how far work is, here, and again now and then once the page is drawn; then draw the page anew.
+
+    A button that stops the work belongs beside it, drawn by the page's own run.
 
     In a fragment that runs by itself the whole page is run instead.
 
     Args:
-        draw: draws it, as the same elements each time; told whether they can be pressed by now. over: whether there is
-            more to draw than that. every: seconds between two looks.
+        draw: draws it, as the same elements each time. over: whether there is more to draw than that. every: seconds
+            between two looks.
     """
     asked = _asked.get()
     if asked is None:
         st.rerun()
     place = st.empty()
     with place.container():
-        draw(False)
+        draw()
     asked.append(_Watch(place, draw, over, every))
 
 
@@ -93,7 +96,7 @@ def _begin(one: _Watch) -> None:
     def look() -> None:
         if one.over():
             st.rerun()
-        one.draw(True)
+        one.draw()
 
     look.__qualname__ = f"{look.__qualname__}.{next(_names)}"  # which Streamlit knows a fragment by
     st.session_state[_ON] = True
