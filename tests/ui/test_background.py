@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from workbench.errors import UsageError
-from workbench.ui.background import Background, Told
+from workbench.ui import background
+from workbench.ui.background import Background, Told, follow
 
 
 def ended(work: Background) -> Background:
@@ -60,3 +61,54 @@ def test_what_goes_wrong_is_told_once() -> None:
     with pytest.raises(ZeroDivisionError):
         work.problem()
     assert work.problem() is None
+
+
+def test_what_its_last_session_leaves_is_not_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sessions look; the second goes on to other work of the kind, and then the first."""
+    works, may, done = [Background(), Background()], threading.Semaphore(0), list[int]()
+
+    def pieces() -> Iterator[Told]:
+        while len(done) < 100:
+            assert may.acquire(timeout=10)
+            done.append(1)
+            yield len(done) / 100, ""
+
+    def as_session(number: int) -> None:
+        monkeypatch.setattr(background, "_session", lambda: number)
+        monkeypatch.setattr(background.st, "session_state", states[number])
+
+    states: list[dict[str, object]] = [{}, {}]
+    for number in (0, 1):
+        as_session(number)
+        follow(works[0], "calls")
+        works[0].start(pieces, unseen=60)
+    follow(works[1], "calls")
+    may.release(2)
+    while len(done) < 2:
+        works[0].wait(0.01)
+    assert works[0].busy  # the first still looks
+    as_session(0)
+    follow(works[1], "calls")
+    may.release(1)
+    ended(works[0])
+    assert len(done) == 3
+
+
+def test_it_does_nothing_while_a_page_is_drawn_of_it() -> None:
+    work, done = Background(), list[int]()
+
+    def pieces() -> Iterator[Told]:
+        while len(done) < 4:
+            done.append(1)
+            yield len(done) / 4, ""
+
+    with work.aside(), work.aside():
+        work.start(pieces)
+        work.wait(0.1)
+        assert (work.busy, len(done)) == (True, 1)
+    ended(work)
+    assert len(done) == 4
+    with work.aside():
+        work.start(iter)
+        work.stop()
+        ended(work)

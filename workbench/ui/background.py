@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from math import inf
 from threading import Event, Lock, Thread
 from weakref import WeakSet
 
@@ -21,6 +24,7 @@ from workbench.ui.watching import POLL_S, watch
 
 Told = tuple[float, str]
 """How far work is, from 0 to 1, and in words."""
+_HELD_S = 0.1  # seconds after which work that is held up looks whether it was asked to stop
 
 
 class StoppedError(Exception):
@@ -40,7 +44,9 @@ class Background:
         self._thread: Thread | None = None
         self._problem: Exception | None = None
         self._unseen: float | None = None
-        self._looked = 0.0
+        self._drawn, self._free = 0, Event()
+        self._free.set()
+        self._looked: dict[int, float] = {}  # when each session did last
 
     @property
     def busy(self) -> bool:
@@ -84,8 +90,26 @@ class Background:
             raise StoppedError
 
     def look(self) -> None:
-        """Say that somebody looks at it."""
-        self._looked = time.monotonic()
+        """Say that this session looks at it."""
+        self._looked[_session()] = time.monotonic()
+
+    def leave(self) -> None:
+        """Say that this session looks at something else now: what nobody else looks at is not gone on with."""
+        self._looked.pop(_session(), None)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Hold it up between two pieces, while a page is drawn of what it did: beside each other both take longer."""
+        with self._lock:
+            self._drawn += 1
+            self._free.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._drawn -= 1
+                if not self._drawn:
+                    self._free.set()
 
     def wait(self, seconds: float) -> None:
         """Wait until it has ended, for so long at most."""
@@ -104,18 +128,38 @@ class Background:
         torch.set_num_threads(1)  # which each thread says for itself
         try:
             for self.told in pieces():
-                if self.asked_to_stop.is_set() or self._forgotten():
+                while not self._over() and not self._free.wait(_HELD_S):
+                    pass
+                if self._over():
                     return
         except StoppedError:
             pass
         except Exception as error:  # the thread has nobody to tell
             self._problem = error
 
+    def _over(self) -> bool:
+        return self.asked_to_stop.is_set() or self._forgotten()
+
     def _forgotten(self) -> bool:
-        return self._unseen is not None and time.monotonic() - self._looked > self._unseen
+        last = max(self._looked.copy().values(), default=-inf)  # sessions come and go meanwhile
+        return self._unseen is not None and time.monotonic() - last > self._unseen
 
 
 _begun: WeakSet[Background] = WeakSet()
+_sessions = count()
+
+
+def _session() -> int:
+    return int(st.session_state.setdefault("background-session", next(_sessions)))
+
+
+def follow(work: Background, what: str) -> None:
+    """Have this session look at this work and leave what it looked at before. ``what``: names the kind of work."""
+    before = st.session_state.get(f"followed:{what}")
+    if before is not None and before is not work:
+        before.leave()
+    st.session_state[f"followed:{what}"] = work
+    work.look()
 
 
 @at_end

@@ -15,7 +15,7 @@ from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.repeat import MODEL, RECORDED, Repeated
 from workbench.ui import downloads, inspector, state
-from workbench.ui.background import show_background
+from workbench.ui.background import follow, show_background
 from workbench.ui.common import callout, error_box, figures_row, pick_path, picture, say_instead, score_texts
 from workbench.ui.diff_view import MODELLED
 from workbench.ui.engines import called_name, pick_engine, why_not
@@ -26,7 +26,7 @@ from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
 from workbench.ui.rowpage import Shown, row_link, show_row_page
 from workbench.ui.view import CUDA, VENDOR
 
-AT_ONCE_S = 0.3  # of calls before the page is drawn: fewer seconds of them need no second look
+AT_ONCE_S = 0.2  # of calls before the page is drawn: fewer seconds of them need no second look
 _GROWS = 4  # times as many calls are made before more are drawn
 
 
@@ -117,6 +117,7 @@ def _by_model(shown: Shown, calls: Held, wanted: int) -> None:
     def lacks() -> bool:
         return len(calls.calls) < wanted and not calls.calls.over
 
+    follow(calls.going, "repeat")
     problem = calls.going.problem()  # told before it is tried again
     if problem is None and lacks() and not st.session_state.get(stopped):
         calls.go_on(wanted)
@@ -132,14 +133,14 @@ def _by_model(shown: Shown, calls: Held, wanted: int) -> None:
         st.session_state[stopped] = True
         calls.going.stop()
 
-    if at_work:
-        more = lambda: not lacks() or _drawn(len(calls.calls)) != number  # noqa: E731
-        show_background(shown.file, calls.going, f"repeat:{key}", stop, more)
-    elif lacks():
-        _offer_rest(made, wanted, key, lambda: st.session_state.update({stopped: False}))
-    if min(number, made) < LEAST and not calls.calls.over:
-        return
-    _draw(shown, calls.line(number), f"model:{key}", whole=not at_work)
+    with calls.going.aside():
+        if at_work:
+            more = lambda: not lacks() or _drawn(len(calls.calls)) != number  # noqa: E731
+            show_background(shown.file, calls.going, f"repeat:{key}", stop, more)
+        elif lacks():
+            _offer_rest(made, wanted, key, lambda: st.session_state.update({stopped: False}))
+        if min(number, made) >= LEAST or calls.calls.over:
+            _draw(shown, calls.line(number), f"model:{key}", whole=not at_work)
 
 
 def _offer_rest(made: int, wanted: int, key: str, go_on: Callable[[], None]) -> None:
