@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.verdict import LOST
 from workbench.paths.catalog import get_path
-from workbench.runs.inspect import Inspection
+from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Result
 from workbench.runs.shrink import Shrunk
 from workbench.words import few, listed
@@ -26,12 +26,13 @@ def finding(inspection: Inspection) -> str:
     if head.line.finding is not None:
         harmed = sum(result.line.finding is not None for result in inspection.results)
         many = len(judged_risks(inspection.results))
-        also = f" {harmed} of the {many} judged paths do harm on this row." if harmed > 1 else ""
-        return text + also
+        text += f" {harmed} of the {many} judged paths do harm on this row." if harmed > 1 else ""
     taken = judged_risks(inspection.results)
     if len(taken) > 1:
-        bad = sum(risk.level in LOSING for risk in taken)
-        text += f" Of the {len(taken)} judged paths that take this row, {bad or 'none'} can lose winners."
+        select = [risk for risk in taken if not risk.finding]
+        bad = sum(risk.level in LOSING for risk in select)
+        which = "other judged paths" if len(select) < len(taken) else "judged paths"
+        text += f" Of the {len(select)} {which} that take this row, {bad or 'none'} can lose winners."
     risks = [result.risk for result in inspection.results if result.risk is not None]
     return text + not_modelled_words([risk.path for risk in risks if risk.observed and len(risks) > 1])
 
@@ -53,9 +54,8 @@ def result_sentence(result: Result) -> str:
     """What one selection did, and why."""
     line, who = result.line, _who(result)
     if line.refused is not None:
-        return (
-            f"{_name(result)} {'was not run' if line.path else 'was not judged'}: {line.refused}.{_risk_unrun(result)}"
-        )
+        why = line.refused.removeprefix(f"{line.path} {line.variant} is not run: ")  # the path is named already
+        return f"{_name(result)} {'was not run' if line.path else 'was not judged'}: {why}.{_risk_unrun(result)}"
     of = 0 if result.verdict is None else result.verdict.wanted
     if not of and line.verdict == "exact":
         return f"{who} had nothing to select: {_why_nothing(result)}."
@@ -153,8 +153,7 @@ def spread_words(risk: Risk) -> str:
     if follows or risk.expected_missing is None:
         return span
     one = "a random one" if get_path(risk.path).arrival_unit == "element" else "one that is random score by score"
-    mean = risk.expected_missing
-    return f"{one} loses {f'{mean:.3g}' if mean < 1000 else f'{mean:.0f}'} on average, {span}"
+    return f"{one} loses {_average(risk.expected_missing)} on average, {span}"
 
 
 def _name(result: Result) -> str:
@@ -178,7 +177,7 @@ def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
     lost = recorded.line.verdict in LOST
     reached = next((result for result in results if result.line.reached and result.risk is not None), None)
     if reached is None or reached.risk is None:
-        return _who_could(lost, [result.risk for result in results if result.risk is not None])
+        return _who_could(lost, results)
     risk = reached.risk
     name = f"{risk.path} ({risk.variant})"
     if risk.finding:
@@ -195,16 +194,17 @@ def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
     return f" {name} is {risk.level}: {'' if lost or not risk.breach else _breach(risk) + '; '}{_mean(risk)}."
 
 
-def _who_could(lost: bool, risks: list[Risk]) -> str:
-    """Where the path is not known: which of the judged ones can lose winners on this row."""
-    taken = [risk for risk in risks if risk.judged and risk.level is not None]
+def _who_could(lost: bool, results: Sequence[Result]) -> str:
+    """Where the path is not known: which of the judged ones can lose winners on this row, worst as tables have them."""
+    by_damage = sorted(results, key=damage, reverse=True)
+    taken = [risk for risk in judged_risks(by_damage) if risk.level is not None]
     able = [risk for risk in taken if risk.level in LOSING]
     if not taken:
         return ""
     if not able:
         whom = f"{taken[0].path} cannot" if len(taken) == 1 else f"None of the {len(taken)} judged paths can"
         return f" {whom} {'do that' if lost else 'lose winners'} on this row."
-    worst = max(able, key=lambda risk: risk.expected_missing or 0)
+    worst = able[0]
     because = (
         f"{worst.path}{' most' if len(taken) > 1 else ''}: {_breach(worst)}; {_mean(worst)}"
         if worst.breach
@@ -248,9 +248,13 @@ def _mean(risk: Risk) -> str:
     if risk.expected_missing is None:
         return "nothing tells how much is lost"
     return (
-        f"a random order loses {risk.expected_missing:.3g} on average, any order {risk.least_missing} to "
+        f"a random order loses {_average(risk.expected_missing)} on average, any order {risk.least_missing} to "
         f"{risk.most_missing}"
     )
+
+
+def _average(missing: float) -> str:
+    return f"{missing:.3g}" if missing < 1000 else f"{missing:.0f}"
 
 
 def _count(number: int | None, noun: str) -> str:
