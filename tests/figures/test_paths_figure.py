@@ -26,6 +26,13 @@ def test_every_variant_has_its_picture(path) -> None:  # type: ignore[no-untyped
             assert all(fact.replace("<", "&lt;") in told for fact in step.facts)
         assert ("loses" in traces) == (not variant.lossless)
         written = " ".join(one.text for one in figure.layout.annotations).replace("<br>", " ")
+        for at, step in enumerate(steps):  # no box without its title, whatever else is written into the picture
+            middle = traces["steps"].x[at]
+            heads = [one for one in figure.layout.annotations if one.text == f"<b>{TITLES[step.kind]}</b>"]
+            assert any(one.x == pytest.approx(middle) and one.y > 80 for one in heads), step.kind
+        warned = [one for one in figure.layout.annotations if one.name == "loses"]
+        assert [one.x for one in warned] == [pytest.approx(x) for x in (traces["loses"].x if warned else ())]
+        assert len(warned) == (not variant.lossless)
         if not variant.lossless:
             (at,) = [number for number, step in enumerate(steps) if step.loses]
             assert traces["loses"].x[0] == pytest.approx(traces["steps"].x[at])

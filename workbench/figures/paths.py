@@ -194,9 +194,8 @@ def _loss(figure: go.Figure, drawing: _Drawing, steps: Sequence[Step], places: S
                 )
             )
             said = "<br>".join(_below(step, note))
-            _text(
-                figure, middle, _BOTTOM - 5, f"<b>winners can be lost</b><br>{said}", palette.LOSSY_TEXT, name="loses"
-            )
+            told = f"<b>winners can be lost</b><br>{said}"
+            _text(drawing, middle, _BOTTOM - 5, told, palette.LOSSY_TEXT, name="loses")
         elif step.overflow:
             _text(drawing, middle, _BOTTOM - 3, "<br>".join(_below(step, note)), palette.SAFE_TEXT, name="overflow")
 
