@@ -21,6 +21,8 @@ def test_lists_every_path_with_its_capacity(cli: Cli) -> None:
     assert list(rows) == [path.name for path in PATHS]
     assert rows["vllm.histogram_2048"][1:3] == ["11", "3708"]
     assert rows["vllm.histogram_4096"][1:3] == ["12", "k"]
+    assert (rows["vllm.per_row"][2], rows["vllm.sampled"][2]) == ("2048", "8192")
+    assert (rows["vllm.radix"][2], rows["flashinfer.ragged"][2]) == ("–", "?")
 
 
 def test_the_list_keeps_to_100_columns_and_one_line_a_path(cli: Cli) -> None:

@@ -122,7 +122,7 @@ def paths() -> str:
                 f"`{path.name}`",
                 path.summary,
                 f"{path.key_bits} bits" if path.key_bits else "none",
-                path.buffer.capacity if path.buffer else "none",
+                "none" if path.capacity_of() is None else path.capacity_of(),
                 path.ks_in_words,
                 path.lengths_in_words,
                 "keeps all" if path.variant("stock").lossless else "drops",

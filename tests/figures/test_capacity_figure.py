@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from workbench.analysis.profile import RowProfile
-from workbench.analysis.risk import census
+from workbench.analysis.risk import Risk, census
 from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure, in_order
+from workbench.figures.path_releases import held_by
 from workbench.figures.tables import census_table, outlook_texts, paths_table
 from workbench.paths.catalog import PATHS, find_paths, get_path
+from workbench.paths.steps import steps_of
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,30 @@ def test_census_table_keeps_integers_and_reasons(risks: list) -> None:
 
 def test_paths_table_lists_every_path() -> None:
     assert list(paths_table(PATHS)["path"]) == [path.name for path in PATHS]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+def test_a_capacity_is_the_same_in_every_place(path) -> None:  # type: ignore[no-untyped-def]
+    stock = path.variants[0]
+    said = paths_table([path]).loc[0, "capacity"]
+    buffers = [step for step in steps_of(path, stock) if step.kind == "buffer"]
+    if buffers:  # as the picture of its steps has it
+        assert f"holds {said}" in buffers[0].facts
+    else:
+        assert said == ("–" if steps_of(path, stock) else "?")
+    for held in held_by([path]):
+        if held.variants == (stock,):
+            assert held.capacity == said
+    (lane,) = [one.text for one in capacity_figure([Risk(path.name, stock.name)]).layout.annotations if one.x == 1][
+        3::3
+    ]
+    assert ("no buffer" if said == "–" else f"– / {said}") in lane
+
+
+def test_buffers_that_no_coarse_bin_fills_have_a_capacity_too() -> None:
+    table = paths_table(PATHS).set_index("path")["capacity"]
+    assert (table["vllm.per_row"], table["vllm.sampled"], table["flashinfer.filtered"]) == ("2,048", "8,192", "16,384")
+    assert (table["vllm.radix"], table["flashinfer.ragged"], table["vllm.histogram_4096"]) == ("–", "?", "k")
 
 
 def test_the_paths_table_says_the_greatest_k() -> None:

@@ -82,8 +82,9 @@ def _print_many(found: tuple[Path, ...]) -> None:
         ],
     )
     say(
-        "capacity: scores of the threshold bin that the buffer holds. blocks × stored: blocks of a cluster that share "
-        "the row, and scores of its own part that each can store. variants: the stock path, repairs and faults."
+        f"capacity: scores that the candidate buffer holds; {NONE} without one, ? where that is not established. "
+        "blocks × stored: blocks of a cluster that share a row, and scores of its part that each stores. "
+        "variants: the stock path, repairs and faults."
     )
     say("One path in full: workbench paths NAME")
 
@@ -134,8 +135,9 @@ def _print_one(path: Path) -> None:
     )
 
 
-def _capacity(path: Path) -> str | None:
-    return None if path.buffer is None else str(path.buffer.capacity)
+def _capacity(path: Path) -> str:
+    capacity = path.capacity_of()
+    return NONE if capacity is None else str(capacity)
 
 
 def _blocks(ranks: Ranks) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.words import count, plain, ratio
+from workbench.figures.words import count, holds, plain, ratio
 from workbench.paths.catalog import get_path
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _lanes(risks: Sequence[Risk], places: dict[str, int], reached: str | None) -
         lane = places[risk.path]
         grey = bool(risk.refused)
         if risk.population is None or not risk.room:
-            numbers, fill = ("no buffer" if get_path(risk.path).buffer is None else "–"), ""
+            numbers, fill = _uncompared(risk), ""
             grey = True
         else:
             numbers = f"{count(risk.population)} / {count(risk.room)}"
@@ -153,6 +153,13 @@ def _lanes(risks: Sequence[Risk], places: dict[str, int], reached: str | None) -
             styled = f"<span style='color:{shade}'>{text}</span>"
             cells.append(_cell(lane, shift, f"<b>{styled}</b>" if bold or text == level else styled))
     return cells
+
+
+def _uncompared(risk: Risk) -> str:
+    """What stands for the numbers of a path whose buffer is not held against a threshold bin: its capacity alone."""
+    path = get_path(risk.path)
+    capacity = path.capacity_of(path.variant(risk.variant))
+    return "no buffer" if capacity is None else f"– / {holds(capacity)}"
 
 
 def _cell(lane: float, shift: float, text: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.grid import grounds, marks_of
+from workbench.figures.words import holds
 from workbench.paths.catalog import PATHS
 from workbench.paths.reach import variants_by_release
 from workbench.paths.spec import Path, Variant
@@ -64,11 +65,8 @@ def held_by(paths: Sequence[Path]) -> tuple[Held, ...]:
 
 
 def _capacities(path: Path, variants: Sequence[Variant]) -> str:
-    if not all(one.modelled for one in variants):
-        return "?"
-    buffers = [path.as_variant(one).buffer for one in variants]
-    said = [f"{one.capacity:,}" if isinstance(one.capacity, int) else one.capacity for one in buffers if one]
-    return " or ".join(dict.fromkeys(said)) or "–"
+    found = [path.capacity_of(one) for one in variants]
+    return " or ".join(dict.fromkeys(holds(one) for one in found if one is not None)) or holds(None)
 
 
 def family_figure(held: Sequence[Held], chosen: str) -> go.Figure:

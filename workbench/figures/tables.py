@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
-from workbench.figures.words import count, probability, signed, value
+from workbench.figures.words import count, holds, probability, signed, value
 from workbench.paths.spec import Path
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def paths_table(paths: Sequence[Path]) -> pd.DataFrame:
             "path": [path.name for path in paths],
             "summary": [path.summary for path in paths],
             "coarse key": [f"{path.key_bits} bits" if path.key_bits else "–" for path in paths],
-            "capacity": [_capacity(path) for path in paths],
+            "capacity": [holds(path.capacity_of()) for path in paths],
             "k": [path.ks_in_words for path in paths],
             "length": [path.lengths_in_words for path in paths],
             "releases": [path.releases for path in paths],
@@ -120,10 +120,3 @@ def paths_table(paths: Sequence[Path]) -> pd.DataFrame:
             "reports": [", ".join(path.references) for path in paths],
         }
     )
-
-
-def _capacity(path: Path) -> str:
-    if path.buffer is None:
-        return "no buffer"
-    capacity = path.buffer.capacity
-    return f"{capacity:,}" if isinstance(capacity, int) else capacity

@@ -13,6 +13,11 @@ def count(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
 
 
+def holds(capacity: int | str | None) -> str:
+    """A capacity as a path's record has it (``Path.capacity_of``): a count, what sets it, an en dash or ``?``."""
+    return capacity if isinstance(capacity, str) else count(capacity)
+
+
 def plural(number: int, noun: str) -> str:
     """A count with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

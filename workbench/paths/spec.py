@@ -256,6 +256,22 @@ class Path(Rendered):
         up_to = None if self.up_to is None else f"≤ {self.up_to}"
         return ", ".join(part for part in (above, up_to) if part) or "any"
 
+    def capacity_of(self, variant: Variant | None = None) -> int | str | None:
+        """The capacity that is shown of a path: how many candidates the buffer of a variant holds.
+
+        Args:
+            variant: of the path; the first, as released, by default.
+
+        Returns:
+            A number, or ``"k"`` or ``"max(k, 1024)"`` where the call's k sets it; ``None`` without a buffer, ``"?"``
+            where what the variant does inside is not established.
+        """
+        variant = variant or self.variants[0]
+        if not (variant.modelled or variant.model):
+            return "?"
+        buffer = self.as_variant(variant).buffer
+        return None if buffer is None else buffer.capacity
+
     def as_variant(self, variant: Variant) -> Path:
         """The path with the buffer and the bound on length of one of its variants."""
         if variant.buffer is None and variant.up_to is None:

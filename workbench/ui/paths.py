@@ -23,6 +23,7 @@ from workbench.ui.view import brief
 _SCORES = ("0.001", "1", "100", "10000", "65504", "65520")
 _PROBLEM = "paths-problem"
 _ALONE = ""
+_CAPACITY = "scores that the candidate buffer holds; – without one, ? where it is not established."
 
 
 def paths_page() -> None:
@@ -190,8 +191,8 @@ def _releases(path: Path) -> None:
     absent = "" if any(one.path == path.name for one in held) else f"No known release has {path.name}. "
     st.caption(
         state.plain(
-            f"{absent}Below each mark the capacity of the candidate buffer; – where there is none, ? where it is not "
-            "established. A release has a path where some call was found that one of its ops sends there."
+            f"{absent}Below each mark the capacity: {_CAPACITY} A release has a path where some call was found that "
+            "one of its ops sends there."
         )
     )
 
@@ -251,4 +252,4 @@ def _catalogue(path: Path) -> None:
         selection_mode=["single-row", "single-cell"],
         column_config={name: text(width=width) for name, width in widths.items()} | {"variants": number(width=64)},
     )
-    st.caption("A click on a line shows that path above.")
+    st.caption(state.plain(f"A click on a line shows that path above. Capacity: {_CAPACITY}"))
