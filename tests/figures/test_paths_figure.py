@@ -106,6 +106,14 @@ def test_tables_say_the_contract_of_the_variant() -> None:
     assert "vllm-project/vllm#55122" in limits["reports"]
     ops = ops_table(path)
     assert set(ops["op"]) == {"vllm.persistent_topk", "vllm.sparse_indexer_topk"}
+    assert dict(zip(ops["variant"], ops["release"], strict=True)) == {
+        "stock": "vllm==0.32.0",
+        "v0.33.0": "vllm==0.33.0",
+    }
+    newer = path.variant("v0.33.0")
+    assert set(ops_table(path, newer)["variant"]) == {"v0.33.0"}
+    assert dict(limits_table(path, newer).to_numpy().tolist())["releases"] == "vllm==0.33.0"
+    assert limits["releases"].startswith("none known has it as deterministic; the path: vllm 0.20.2 to 0.32.0")
     assert list(variants_table(path)["variant"]) == [one.name for one in path.variants]
     assert next(iter(variants_table(path)["losses"])) == "can lose"
     assert len(ops_table(get_path("sglang.coop"))) == 0

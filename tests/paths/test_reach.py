@@ -77,6 +77,26 @@ def test_each_release_has_its_own_variant() -> None:
     assert variants_by_release(get_path("sglang.coop")) == {}
 
 
+def test_calls_of_a_variant_are_of_the_newest_release_that_has_it() -> None:
+    path = get_path("vllm.histogram_256")
+    for variant, release in (("stock", "vllm==0.32.0"), ("v0.33.0", "vllm==0.33.0")):
+        found = reaches(path, variant)
+        assert {reach.op.name for reach in found} == {"vllm.persistent_topk", "vllm.sparse_indexer_topk"}
+        assert {(call.release, call.variant) for reach in found for call in reach.calls} == {(release, variant)}
+    assert reaches(path, "detect_rescan") == ()
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+def test_every_variant_that_a_release_has_is_reached_as_itself(path) -> None:  # type: ignore[no-untyped-def]
+    by_release = variants_by_release(path)
+    for variant in path.variants:
+        had = [release for release, names in by_release.items() if variant.name in names]
+        found = [call for reach in reaches(path, variant.name) for call in reach.calls]
+        assert {call.variant for call in found} <= {variant.name}
+        assert bool(found) == bool(had)
+        assert {call.release for call in found} & by_release.keys() <= set(had)
+
+
 def test_calls_are_told_in_words() -> None:
     (one,) = [call for op, call in plain("vllm.histogram_256") if op == "vllm.persistent_topk"]
     assert (one.rows_in_words, one.lengths_in_words) == ("1 to 32", "8193 to 32768")

@@ -68,6 +68,26 @@ def test_a_path_is_shown_with_its_picture_and_its_numbers(page: Open) -> None:
     assert params(test) == {"path": "vllm.histogram_256", "variant": "stock", "score": "1"}, "also as a link"
 
 
+@pytest.mark.parametrize(
+    ("variant", "release", "shown"),
+    [
+        ("stock", "vllm==0.32.0", {"stock"}),
+        ("v0.33.0", "vllm==0.33.0", {"v0.33.0"}),
+        ("detect_rescan", "vllm==0.32.0", {"stock", "v0.33.0"}),
+    ],
+)
+def test_the_ops_are_those_of_the_variant_that_is_shown(
+    page: Open, variant: str, release: str, shown: set[str]
+) -> None:
+    test = page(path="vllm.histogram_256", variant=variant)
+    assert not test.exception
+    (ops,) = [one.value for one in test.dataframe if "rows of the call" in one.value.columns]
+    assert set(ops["variant"]) == shown
+    assert release in set(ops["release"])
+    none = "No release is known to take it as detect_rescan"
+    assert (none in texts(test)) == (variant == "detect_rescan")
+
+
 def test_a_link_restores_the_path_the_score_and_what_is_beside(page: Open) -> None:
     given = {"path": "sglang.v2_register", "variant": "v0.5.23", "score": "65504", "with": "vllm.filtered"}
     test = page(**given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.paths.reach import Reach, reaches
+from workbench.paths.reach import Reach, reaches, variants_by_release
 from workbench.paths.spec import Determinism, Evidence, OutputOrdering, Path, TieBreak, Variant
 from workbench.paths.walk import walk_of
 
@@ -63,10 +63,10 @@ def limits_table(path: Path, variant: Variant) -> pd.DataFrame:
             ("k", own.ks_in_words),
             ("length", own.lengths_in_words),
             ("dtype", ", ".join(own.dtypes)),
-            ("device", _devices(path)),
+            ("device", _devices(path, variant)),
             ("walk", f"{walk.threads} threads a block, loads of {walk.load}"),
             ("source", path.source),
-            ("releases", path.releases),
+            ("releases", _releases(path, variant)),
             ("reports", ", ".join(reports) or _NONE),
         ]
     )
@@ -78,18 +78,43 @@ def _facts(pairs: list[tuple[str, str]]) -> pd.DataFrame:
     return pd.DataFrame(pairs, columns=["of the path", "what is known"])
 
 
-def _devices(path: Path) -> str:
-    """Where calls were found that an op sends to the path."""
-    found = {call.device for reach in reaches(path) for call in reach.calls}
+def _devices(path: Path, variant: Variant) -> str:
+    """Where calls were found that an op sends to the path, as the variant where one does."""
+    found = {call.device for reach in reaches(path, variant.name) or reaches(path) for call in reach.calls}
     return f"known to be taken on {', '.join(sorted(found))}" if found else f"none known: {path.unreached or _NONE}"
 
 
-def ops_table(path: Path) -> pd.DataFrame:
-    """The ops that take a path, one line a kind of call: how many rows, which lengths."""
+def _releases(path: Path, variant: Variant) -> str:
+    """The releases of a path as its record tells them; of another of its variants those that are known to have it."""
+    if variant is path.variants[0]:
+        return path.releases
+    found = [release for release, names in variants_by_release(path).items() if variant.name in names]
+    return ", ".join(found) or f"none known has it as {variant.name}; the path: {path.releases}"
+
+
+def ops_table(path: Path, variant: Variant | None = None) -> pd.DataFrame:
+    """The ops that take a path, one line a kind of call: how many rows, which lengths, on the newest such release.
+
+    Args:
+        variant: that the calls take; ``None`` for every one of them, each on the newest release that has it.
+    """
     import pandas as pd
 
-    lines = [line for reach in reaches(path) for line in _calls(reach)]
+    asked = path.variants if variant is None else (variant,)
+    lines = [line for one in asked for reach in reaches(path, one.name) for line in _calls(reach)]
+    if variant is None:
+        known = {line[0] for line in lines}
+        lines += [line for reach in reaches(path) if reach.op.name not in known for line in _calls(reach)]
     return pd.DataFrame(lines, columns=["op", "release", "device", "k", "rows of the call", "length", "variant"])
+
+
+def ops_words(path: Path, variant: Variant) -> str:
+    """What must be said of the ops that take a variant: of which release they are, or that none is known to."""
+    if not reaches(path):
+        return f"None: {path.unreached}."
+    if not reaches(path, variant.name):
+        return f"No release is known to take it as {variant.name}; the calls are those of the variants named with them."
+    return f"Calls that take it as {variant.name}, on the newest release of each op that has it so."
 
 
 def _calls(reach: Reach) -> list[tuple[str, str, str, str, str, str, str]]:

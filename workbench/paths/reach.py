@@ -61,8 +61,8 @@ class Reach:
     """An op that takes a path.
 
     Attributes:
-        op: it. release: the newest one of its package that is known to. calls: that take it there, on one device; none
-            where no call that was asked takes it.
+        op: it. release: the newest one of its package that is known to, as the variant that was asked for. calls: that
+            take it there, on one device; none where no call that was asked takes it.
     """
 
     op: Op
@@ -71,14 +71,20 @@ class Reach:
 
 
 @cache
-def reaches(path: Path) -> tuple[Reach, ...]:
-    """Every op that takes a path on some release and device, in the catalogue's order."""
-    return tuple(_newest(path, op) for op in OPS if path.name in op.reaches)
+def reaches(path: Path, variant: str | None = None) -> tuple[Reach, ...]:
+    """Every op that takes a path on some release and device, in the catalogue's order.
+
+    Args:
+        variant: of the path: ops that take it as that one, and their calls that do; ``None`` for whichever the newest
+            release has.
+    """
+    found = [_newest(path, op, variant) for op in OPS if path.name in op.reaches]
+    return tuple(one for one in found if one.calls or variant is None)
 
 
-def _newest(path: Path, op: Op) -> Reach:
+def _newest(path: Path, op: Op, variant: str | None) -> Reach:
     for release in reversed(op.releases):
-        calls = _taken(path, op, release)
+        calls = tuple(one for one in _taken(path, op, release) if variant in (None, one.variant))
         if calls:
             return Reach(op, release, calls)
     return Reach(op, op.releases[-1], ())

@@ -9,7 +9,7 @@ from workbench.errors import UsageError
 from workbench.figures import palette
 from workbench.figures.number_line import line_figure, resolution_figure, resolution_table
 from workbench.figures.path_releases import family_figure, held_beside
-from workbench.figures.path_tables import contract_table, limits_table, ops_table, variants_table
+from workbench.figures.path_tables import contract_table, limits_table, ops_table, ops_words, variants_table
 from workbench.figures.paths import pipeline_figure
 from workbench.figures.tables import paths_table
 from workbench.paths.catalog import PATHS, get_path
@@ -206,11 +206,12 @@ def _facts(path: Path, variant: Variant) -> None:
         st.markdown("##### Which rows it takes, and its source")
         _table(limits_table(path, variant))
     st.markdown("##### Ops that take it, and when")
-    ops = ops_table(path)
+    st.markdown(state.plain(ops_words(path, variant)))
+    ops = ops_table(path, variant)
+    if not len(ops):
+        ops = ops_table(path)
     if len(ops):
-        st.dataframe(ops, hide_index=True, height="content", key=f"ops:{path.name}")
-    else:
-        st.markdown(state.plain(f"None: {path.unreached}."))
+        st.dataframe(ops, hide_index=True, height="content", key=f"ops:{path.name}:{variant.name}")
     st.markdown("##### Variants")
     _table(variants_table(path))
     st.caption(state.plain(f"The same as text: docs/paths.md, and workbench paths {path.name}."))
