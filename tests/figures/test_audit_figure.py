@@ -9,7 +9,7 @@ import numpy as np
 from tests.audit.made import OTHER, census, dataset, recorded
 from workbench.audit.dataset import Dataset
 from workbench.audit.summary import Summary, summarize
-from workbench.figures.audit import MOST_PATHS, captions, grid_figure, paths_figure, paths_shown
+from workbench.figures.audit import COMPARED, MOST_PATHS, captions, grid_figure, paths_figure, paths_shown
 
 
 def summary(folder: Path, *lines: dict[str, object]) -> Summary:
@@ -33,6 +33,37 @@ def test_bars_are_the_counts_of_paths(tmp_path: Path) -> None:
     assert "3 at risk, 0 certain (30 %)" in bars["at risk"].customdata[0]
     assert "10 rows reach it, 3 of them can lose" in bars["at risk"].customdata[0]
     assert figure.layout.xaxis.title.text == "rows"
+
+
+def test_baselines_stand_apart_and_bars_fall(tmp_path: Path) -> None:
+    lines = []
+    for row in range(10):
+        lines.append(census("a", row, risk="at risk" if row < 3 else "safe", reached=None))
+        lines.append(census("a", row, "vllm.histogram_2048", "at risk" if row < 5 else "safe", reached=None))
+        lines.append(census("a", row, "tilelang.topk_selector", "certain" if row < 9 else "safe", reached=False))
+        lines.append(census("a", row, "vllm.cooperative_2", "certain" if row < 1 else "safe", reached=False))
+    found = summary(tmp_path, *lines)
+    figure = paths_figure(found)
+    names = ("vllm.histogram_2048", "vllm.histogram_256", "tilelang.topk_selector", "vllm.cooperative_2")
+    assert figure.layout.yaxis.ticktext == names
+    assert figure.layout.yaxis.tickvals == (0, -1, -3, -4)
+    (heading,) = figure.layout.annotations
+    assert (heading.y, heading.text) == (-2, COMPARED)
+    bars = {trace.name: trace for trace in figure.data}
+    assert bars["at risk"].x.tolist() == [5, 3, 0, 0]
+    assert bars["certain"].x.tolist() == [0, 0, 9, 1]
+    assert bars["certain"].y.tolist() == [0, -1, -3, -4]
+    assert "5 rows of them may reach it" in bars["at risk"].customdata[0]
+    assert "no op takes it: an example of its project" in bars["certain"].customdata[2]
+    said = captions(found)[0]
+    assert "Paths for comparison make no row bad" in said
+    assert said.endswith("No op of a serving engine takes tilelang.topk_selector.")
+
+
+def test_without_baselines_nothing_is_said_of_them(tmp_path: Path) -> None:
+    found = summary(tmp_path, census("a", 0, risk="at risk"))
+    assert not paths_figure(found).layout.annotations
+    assert "comparison" not in captions(found)[0]
 
 
 def test_a_grid_is_the_share_of_bad_rows(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ from workbench.audit.words import share_words
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure, whole_ticks
 from workbench.figures.words import count, plain, plural
+from workbench.paths.catalog import PATHS
+from workbench.words import listed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 MOST_PATHS = 24  # of a picture
+COMPARED = "for comparison: not reached by the rows that they would lose"
 _LANE = 30  # pixels of a path
 _HATCH = {"fillmode": "overlay", "fgcolor": palette.PAPER, "size": 5, "solidity": 0.25}
 _KINDS = (
@@ -29,26 +32,45 @@ _KINDS = (
 
 
 def paths_shown(found: Summary) -> list[PathTally]:
-    """The paths of the picture: those on which a row is not safe, or was lost; the reached ones first."""
-    told = [path for path in found.paths if is_told(path) and _bad(path)]
-    return sorted(told, key=lambda path: not (path.reached or path.recorded))[:MOST_PATHS]
+    """The paths of the picture, those on which a row is not safe, or was lost: first those that make rows bad, then
+    those for comparison, whose bars are of rows that do not reach them; in each part the longest bar first."""
+    told = [path for path in found.paths if is_told(path) and _drawn(path)]
+    return sorted(told, key=lambda path: (not path.is_found, -_drawn(path)))[:MOST_PATHS]
 
 
-def _bad(path: PathTally) -> int:
-    return path.invalid + path.lossy + path.certain + path.at_risk
+def _drawn(path: PathTally) -> int:
+    """The rows of a path's longer bar."""
+    return max(path.invalid + path.lossy, path.certain + path.at_risk)
 
 
 def paths_figure(found: Summary) -> go.Figure:
     """Rows by path: above those at risk and certain of all that it takes, beneath recorded selections that lost.
 
-    Paths that the op sends rows to are marked ▸ and stand first.
+    Paths that the op sends rows to are marked ▸. A line of text parts those that make rows bad from those for
+    comparison, which stand below it.
     """
     import plotly.graph_objects as go
 
     paths = paths_shown(found)
     names = [plain(f"▸ {path.path}" if path.reached else path.path or f"path {UNKNOWN}") for path in paths]
     left = 30 + int(7.2 * max((len(name) for name in names), default=0))
-    figure = new_figure(86 + _LANE * max(1, len(paths)), left=left, top=34, bottom=52, right=24)
+    counted = sum(path.is_found for path in paths)
+    lanes = np.array([at + (at >= counted) for at in range(len(paths))])
+    height = len(paths) + (counted < len(paths))
+    figure = new_figure(86 + _LANE * max(1, height), left=left, top=34, bottom=52, right=24)
+    if counted < len(paths):
+        figure.add_annotation(
+            xref="paper",
+            x=0,
+            xanchor="left",
+            xshift=12 - left,
+            y=-counted,
+            yanchor="middle",
+            text=COMPARED,
+            showarrow=False,
+            font={"size": 12.5, "color": palette.TEXT},
+            name="compared",
+        )
     split = np.array([path.invalid + path.lossy > 0 for path in paths], dtype=bool)
     for field, name, colour, hatch in _KINDS:
         numbers = np.array([getattr(path, field) for path in paths])
@@ -60,7 +82,7 @@ def paths_figure(found: Summary) -> go.Figure:
         figure.add_trace(
             go.Bar(
                 orientation="h",
-                y=-np.arange(len(paths)) + lift,
+                y=lift - lanes,
                 x=numbers,
                 base=before,
                 width=np.where(split, 0.36, 0.6),
@@ -70,13 +92,13 @@ def paths_figure(found: Summary) -> go.Figure:
                 hovertemplate="%{customdata}<extra></extra>",
             )
         )
-    most = max((max(path.certain + path.at_risk, path.invalid + path.lossy) for path in paths), default=1)
+    most = max(map(_drawn, paths), default=1)
     figure.update_xaxes(**axis("rows", range=[0, 1.02 * max(1, most)], **whole_ticks(most)))
     figure.update_yaxes(
         **axis(
             "",
-            range=[-len(paths) + 0.4, 0.6],
-            tickvals=[-at for at in range(len(paths))],
+            range=[-height + 0.4, 0.6],
+            tickvals=(-lanes).tolist(),
             ticktext=names,
             showgrid=False,
         )
@@ -91,9 +113,20 @@ def _told(path: PathTally) -> str:
     told += [f"{count(path.at_risk)} at risk, {count(path.certain)} certain ({_share(path, taken)})"] if taken else []
     if path.reached:
         told.append(f"{plural(path.reached, 'row')} reach it, {count(path.losing)} of them can lose")
+    elif path.losing:
+        told.append(f"{plural(path.losing, 'row')} of them may reach it")
+    elif why := _unreached(path):
+        told.append(f"no op takes it: {plain(why)}")
+    elif not path.is_found:
+        told.append("none of them reaches it")
     if path.recorded:
         told.append(f"{count(path.lossy)} lossy, {count(path.invalid)} invalid of {count(path.recorded)} recorded")
     return "<br>".join(told)
+
+
+def _unreached(path: PathTally) -> str:
+    """Why no op takes a path; empty where one does, or that is not known."""
+    return next((one.unreached for one in PATHS if one.name == path.path), "")
 
 
 def _share(path: PathTally, taken: int) -> str:
@@ -176,7 +209,11 @@ def _ticks(firsts: np.ndarray, each: int) -> dict[str, Any]:
 
 def captions(found: Summary) -> Sequence[str]:
     """What must be said beneath the pictures: of paths, of layers and steps."""
-    told = [path for path in found.paths if is_told(path) and _bad(path)]
-    more = f" {len(told) - MOST_PATHS} more are in the table." if len(told) > MOST_PATHS else ""
+    told, shown = [path for path in found.paths if is_told(path) and _drawn(path)], paths_shown(found)
     paths = "Rows on each path, whether they reach it or not; ▸ marks those that the op is known to send rows to."
+    if not all(path.is_found for path in shown):
+        paths += " Paths for comparison make no row bad: the rows that they would lose do not reach them."
+    if unreached := [path.path or "" for path in shown if _unreached(path)]:
+        paths += f" No op of a serving engine takes {listed(unreached)}."
+    more = f" {len(told) - MOST_PATHS} more are in the table." if len(told) > MOST_PATHS else ""
     return (paths + more, "Each cell: the share of its rows that lose winners or can.")
