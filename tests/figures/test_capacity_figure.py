@@ -77,7 +77,7 @@ def test_one_word_for_what_a_buffer_takes(risks: list) -> None:
 def test_the_last_column_is_not_cut(risks: list) -> None:
     figure = capacity_figure(risks)
     shift = max(note.xshift or 0 for note in figure.layout.annotations)
-    assert figure.layout.margin.r - shift >= 80  # "unknown" in bold
+    assert figure.layout.margin.r - shift >= 96  # "not modelled" in bold
 
 
 def test_what_was_only_observed_has_no_computed_numbers(risks: list) -> None:

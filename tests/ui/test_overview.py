@@ -77,6 +77,8 @@ def test_it_says_what_was_found_and_leads_to_the_worst_row(page: Open) -> None:
     assert "2 of 6 rows lose winners or can: 2 at risk on the path that they reach." in said
     assert "1 file of 3 could not be audited: see the end of this page." in said
     assert "out: 6 rows, 2 calls and 3 files" in said
+    assert "Paths for comparison make no row bad" in said
+    assert "No op of a serving engine takes tilelang.topk_selector." in said
     table = test.dataframe[0].value
     assert table["file"].tolist() == ["bad-row.safetensors", "deep/more.safetensors"]
     assert table["row"].tolist() == [1, 1]

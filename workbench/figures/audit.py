@@ -67,6 +67,7 @@ def paths_figure(found: Summary) -> go.Figure:
             y=-counted,
             yanchor="middle",
             text=COMPARED,
+            bgcolor=palette.PAPER,  # over the axis
             showarrow=False,
             font={"size": 12.5, "color": palette.TEXT},
             name="compared",

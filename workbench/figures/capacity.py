@@ -39,7 +39,7 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
     """
     import plotly.graph_objects as go
 
-    figure = new_figure(96 + _ROW * len(risks), left=24, right=324, top=8, bottom=58)
+    figure = new_figure(96 + _ROW * len(risks), left=24, right=336, top=8, bottom=58)
     places = {risk.path: len(risks) - 1 - at for at, risk in enumerate(risks)}
     filled = [risk for risk in risks if risk.population is not None and risk.room]
     fills = np.array([(risk.population or 0) / (risk.room or 1) for risk in filled])
