@@ -49,5 +49,5 @@ def test_averages_are_whole_numbers_from_a_thousand_on() -> None:
 
 
 def test_one_winner_is_one() -> None:
-    inspection = inspect_row(Row(torch.ones(1), 1, call=Call(k=1)), paths="torch.topk")
+    inspection = inspect_row(Row(torch.tensor([2.0, 1.0]), 2, call=Call(k=1)), paths="torch.topk")
     assert "exactly the reference's 1 winner, " in result_sentence(inspection.results[0])
