@@ -229,6 +229,47 @@ def test_what_is_not_known_is_asked_for_and_answers_hold_whatever_it_is() -> Non
     assert "vllm.persistent_topk in vllm==0.20.2 to 0.32.0" not in {one.what for one in unnamed.remedies if one.keeps}
 
 
+def test_without_an_op_the_first_sentence_counts_and_what_holds_for_every_length_comes_first() -> None:
+    with wb.open(CAPTURES / "smollm2-lm-head.safetensors") as capture:
+        row = capture[2]
+    advice = wb.advise(row)
+    (part,) = advice.parts
+    ops = [one for one in part.remedies if one.kind == "op"]
+    pairs = {(one.what.split(" in ")[0], release): one for one in ops for release in one.releases}
+    kept = sum(one.keeps for one in pairs.values())
+    able = sum(one.rows.losing > 0 for one in pairs.values())
+    assert (kept > able > 0, part.now.depends) == (True, 1)
+    said = advice_sentence(advice)
+    assert said.startswith("The row may lose winners: it depends on the op and the device. Of ")
+    assert f"Of {len(pairs)} pairs of op and release ({len({op for op, _ in pairs})} ops), {kept} keep every" in said
+    assert f"{able} can lose some and {len(pairs) - kept - able} refuse rows or are not judged. " in said
+    assert "first: vllm.persistent_topk in vllm==0.33.0 (observed)." in said
+    for evidence in EVIDENCE:
+        holds = [one.lossless for one in part.keeping if one.evidence == evidence]
+        assert holds == sorted(holds, key=(True, False, None).index)
+    assert any("which lengths a change holds for is told of an H200" in note for note in part.notes)
+    unknown_release = advice_sentence(wb.advise(crowded(release=None)))
+    assert (
+        "it depends on the release. Of its 13 releases, 1 keeps every winner and 12 can lose some." in unknown_release
+    )
+
+
+def test_a_remedy_on_a_path_that_no_model_runs_says_so() -> None:
+    with wb.open(CAPTURES / "smollm2-lm-head.safetensors") as capture:
+        (part,) = wb.advise(capture[2]).parts
+    told = 0
+    for remedy in part.keeping:
+        taken = [get_path(path).variant(variant) for path, variant, _ in remedy.paths]
+        unmodelled = any(not variant.modelled for variant in taken)
+        assert unmodelled == ("not modelled" in " ".join(remedy.caveats)), remedy.what
+        told += unmodelled
+        if unmodelled and remedy.evidence != "observed":
+            assert not remedy.lossless  # nothing says so of every length
+    assert told >= 2
+    ragged = named(part, "flashinfer.top_k_ragged_transform in flashinfer==fb28d724")
+    assert "The path flashinfer.ragged is not modelled (as released: " in remedy_sentence(ragged)
+
+
 def test_an_op_that_routing_does_not_know_counts_as_unknown() -> None:
     advice = wb.advise(crowded(op="somebody.topk", release="somebody==1"))
     assert advice.parts[0].op is None
@@ -248,6 +289,7 @@ def test_rows_of_several_ops_are_advised_on_apart_and_recorded_losses_count() ->
     assert (advice.parts[0].recorded, advice.parts[0].lost, advice.parts[0].now.losing) == (2, 2, 0)
     assert advice.parts[0].at_risk
     assert "Production lost winners in 2 of the 2 recorded rows." in advice_sentence(advice)
+    assert "Production lost winners in the one row that was recorded." in advice_sentence(wb.advise(safe))
     assert len(advice.to_pandas()) == len(advice.remedies) == len(advice.to_records())
 
 

@@ -24,6 +24,7 @@ from workbench.runs.taken import Where
 from workbench.words import few, listed
 
 FEW_TOLD = 2  # sentences on the lengths of other rows
+HOLDS = (True, False, None)  # rows of every length, these alone, not known: in this order
 LONGEST = 1 << 20  # lengths that are asked about where the call does not say how wide it is
 
 
@@ -180,7 +181,10 @@ def _remedy(standing: Standing, changes: Sequence[Change], tally: Tally, own: Se
     evidence = _evidence(change, tally)
     state = _state(counted, standing.now.counted)
     lossless, other_rows = _of_other_rows(standing, changes)
-    caveats = [*change.notes, *(other_rows if state in ("keeps every winner", "helps") else ())]
+    unmodelled = _unmodelled(tally) if counted.safe else []
+    if unmodelled and lossless and evidence != "observed":
+        lossless = None
+    caveats = [*change.notes, *unmodelled, *(other_rows if state in ("keeps every winner", "helps") else ())]
     if not tally.touched:
         caveats.append("it changes nothing: " + _why_nothing(standing, change))
     return Remedy(
@@ -199,6 +203,19 @@ def _remedy(standing: Standing, changes: Sequence[Change], tally: Tally, own: Se
         refusals=tuple(tally.reasons),
         first_bad=tally.first_bad,
     )
+
+
+def _unmodelled(tally: Tally) -> list[str]:
+    """The paths that rows take then and that no model runs, with what is known of them instead."""
+    found: dict[str, list[str]] = {}
+    for path, variant in tally.paths:
+        one = get_path(path).variant(variant)
+        if not one.modelled:
+            found.setdefault(one.note, []).append(path)
+    return [
+        f"the path{'s' if len(names) > 1 else ''} {few(names)} {'are' if len(names) > 1 else 'is'} not modelled ({note})"
+        for note, names in found.items()
+    ]
 
 
 def _why_nothing(standing: Standing, change: Change) -> str:
@@ -350,5 +367,5 @@ def _order(remedy: Remedy) -> tuple[object, ...]:
         EVIDENCE.index(remedy.evidence),
         cost,
         KINDS.index(remedy.kind),
-        not remedy.lossless,
+        HOLDS.index(remedy.lossless),
     )

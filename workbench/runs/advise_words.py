@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.paths.costs import MEASURED_ON, Cost
-from workbench.runs.remedy import Advice, Counted, Part, Remedy
+from workbench.runs.remedy import Advice, Counted, Kind, Part, Remedy
 from workbench.words import few, listed
 
 NOT_MEASURED = "not measured"
@@ -31,15 +31,42 @@ def _now(part: Part) -> str:
         if now.certain == surely:
             text = f"{_of(surely, rows)} {_lose(surely)} winners on {where} under every arrival order{also}."
     elif now.depends:
-        text = f"{_of(now.depends, rows)} may lose winners on {where}: it depends on what is not known."
+        text = (
+            f"{_of(now.depends, rows)} may lose winners{'' if part.op is None else f' on {where}'}: {_depends(part)}."
+        )
     elif now.safe == rows:
         text = f"{'The row loses' if rows == 1 else f'None of the {rows} rows loses'} no winner on {where}."
         text = text if rows == 1 else f"None of the {rows} rows can lose a winner on {where}."
     else:
         text = f"{_of(now.refused + now.unknown, rows)} cannot be judged on {where}."
     if part.lost:
-        text += f" Production lost winners in {part.lost} of the {part.recorded} recorded rows."
+        text += f" {_recorded(part)}"
     return text
+
+
+def _recorded(part: Part) -> str:
+    if part.recorded == 1:
+        return "Production lost winners in the one row that was recorded."
+    return f"Production lost winners in {part.lost} of the {part.recorded} recorded rows."
+
+
+def _depends(part: Part) -> str:
+    """What decides and is not known, and for how much of what it may be winners are kept or can be lost."""
+    what = f"it depends on {listed([need.partition(',')[0] for need in part.needs]) or 'what is not known'}"
+    kind: Kind = "op" if part.op is None else "release"
+    tried = [one for one in part.remedies if one.kind == kind]
+    of = sum(len(one.releases) for one in tried)
+    if not of or (part.op is not None and part.releases):
+        return what
+    kept = sum(len(one.releases) for one in tried if one.keeps)
+    able = sum(len(one.releases) for one in tried if one.rows.losing)
+    rest = of - kept - able
+    ops = len({one.what.partition(" in ")[0] for one in tried})
+    whose = f"{of} pairs of op and release ({ops} ops)" if part.op is None else f"its {of} releases"
+    winners = "every winner" if part.now.rows == 1 else "every winner of all rows"
+    told = [f"{kept or 'none'} {'keeps' if kept < 2 else 'keep'} {winners}", f"{able or 'none'} can lose some"]
+    told += [f"{rest} {'refuses rows or is' if rest == 1 else 'refuse rows or are'} not judged"] if rest else []
+    return f"{what}. Of {whose}, {listed(told)}"
 
 
 def _first(part: Part) -> str:

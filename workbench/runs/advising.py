@@ -131,9 +131,10 @@ class Standing:
         )
         now = self._stands(case, own)
         self.now.add(row, now)
-        if self.sample is None and own:
+        if self.sample is None and (own or self.op is None):
             on = device if device is not None else MEASURED_ON.lower()
-            self.sample = (row, case.k, tuple(Where(self.op or "", one, on, self._setup) for one in releases))
+            named = releases or [""]  # without an op, changes alone name one, each with its release
+            self.sample = (row, case.k, tuple(Where(self.op or "", one, on, self._setup) for one in named))
         if row.indices is not None:
             self._count_recorded(case)
         altered: dict[str, Stands] = {}
@@ -161,6 +162,9 @@ class Standing:
             self.needs[f"the release{_said(case.release)}, as {op.releases[-1]}"] = None
         if device not in names:
             self.needs[f"the device{_said(case.device)}, as h200"] = None
+            self.notes[f"which lengths a change holds for is told of an {MEASURED_ON}, the device not being known"] = (
+                None
+            )
         releases = [] if op is None else [case.release] if case.release in op.package_releases else list(op.releases)
         return [one for one in releases if one is not None], [device] if device in names else names
 
