@@ -162,7 +162,13 @@ def test_sentences(case: Case, ran: dict[tuple[str, str], Cell]) -> None:
     judged = [cell for cell in taken if cell.path not in ("torch.topk", "tilelang.topk_selector")]
     losing = [cell for cell in judged if cell.loses]
     said = compared_sentence(whole)
-    assert said.startswith(f"As stock, {len(losing)} of the {len(judged)} judged paths that take this row ")
+    assert case.route is not None
+    assert said.startswith(  # one path alone is judged where it is known
+        f"The op sends the row to {case.route.path}. As stock, {len(losing)} of the {len(judged)} modelled paths that "
+        "take this row "
+    )
+    unknown = compared_sentence(by_variants(Case(case.row.with_call(device=None)), {}))
+    assert unknown.startswith(f"As stock, {len(losing)} of the {len(judged)} judged paths that take this row ")
     assert said.endswith(
         " Of 2 baselines beside them, tilelang.topk_selector faults. flashinfer.ragged takes it and is not modelled."
     )

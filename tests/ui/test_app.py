@@ -69,8 +69,33 @@ def test_capacity_view_marks_the_reached_path(app: Open) -> None:
     test = app(view="capacity")
     assert not test.exception
     assert "The op sends it to **vllm.histogram_256**" in texts(test)
+    assert re.search(
+        r"paths take this row: 1 judged, \d+ not judged, 2 baselines and 1 not modelled\. On ", texts(test)
+    )
     table = next(one.value for one in test.main.dataframe if "why" in one.value)
     assert "length 9000 is above 8192" in dict(zip(table["path"], table["why"], strict=True))["vllm.histogram_2048"]
+
+
+def test_capacity_view_counts_the_judged_paths_as_the_sentence_does(app: Open) -> None:
+    said = texts(app(capture="samples/smollm2-lm-head.safetensors", row="2", view="capacity"))
+    assert "Of the 18 judged paths that take this row, 3 can lose winners." in said
+    assert "21 of 32 paths take this row: 18 judged, 2 baselines and 1 not modelled. On " in said
+    assert "4 can lose winners. Among them is tilelang.topk_selector, a baseline." in said
+
+
+def test_the_list_says_the_risk_that_the_page_of_a_recorded_row_says(app: Open) -> None:
+    """Its device is not known, and one path only could have run."""
+    test = app(capture="samples/greedy-values/order-1.safetensors", row="3")
+    assert not test.exception
+    assert "The recorded selection lost 37 winners of 512. The path that ran could be vllm.histogram_2048: " in texts(
+        test
+    )
+    listed = next(one.value for one in test.sidebar.dataframe if "risk" in one.value).set_index("row")
+    assert (listed.loc[3, "verdict"], listed.loc[3, "risk"]) == (["lossy"], ["at risk"])
+    device = next(one for one in test.main.selectbox if one.label.startswith("Device"))
+    known = device.set_value("h200").run()
+    listed = next(one.value for one in known.sidebar.dataframe if "risk" in one.value).set_index("row")
+    assert listed.loc[3, "risk"] == ["at risk"]
 
 
 def test_diff_view_compares_the_model_or_the_recording(app: Open) -> None:

@@ -94,7 +94,8 @@ def test_a_row_on_every_path_and_variant(page: Open, folder: Path) -> None:
     assert (both["state"].isin(["loses", "can lose", "fault"]) == losing).all()
     judged = both[(both["variant"] == "stock") & ~both["state"].isin(["refused", "unknown"])]
     judged = judged[~judged["path"].str.startswith(("torch", "tilelang"))]
-    assert f"As stock, {losing[judged.index].sum()} of the {len(judged)} judged paths that take this row" in texts(test)
+    said = f"As stock, {losing[judged.index].sum()} of the {len(judged)} modelled paths that take this row"
+    assert f"The op sends the row to vllm.histogram_256. {said}" in texts(test)
     states = shown["state"].value_counts().to_dict()  # type: ignore[index]
     assert picture(test) == states
     assert "vllm.histogram_256 (stock): can lose" in texts(test)

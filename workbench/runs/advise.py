@@ -213,7 +213,8 @@ def _unmodelled(tally: Tally) -> list[str]:
         if not one.modelled:
             found.setdefault(one.note, []).append(path)
     return [
-        f"the path{'s' if len(names) > 1 else ''} {few(names)} {'are' if len(names) > 1 else 'is'} not modelled ({note})"
+        f"the path{'s' if len(names) > 1 else ''} {few(names)} {'are' if len(names) > 1 else 'is'} not modelled "
+        f"({note})"
         for note, names in found.items()
     ]
 

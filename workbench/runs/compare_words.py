@@ -19,9 +19,9 @@ def compared_sentence(found: Compared, who: str = "paths") -> str:
         return f"There is nothing to show of the {who}."
     match found.axis:
         case "variants":
-            return _of_variants(found, who)
+            return _sent(found) + _of_variants(found, who)
         case "engines":
-            return _of_engines(found, who)
+            return _sent(found) + _of_engines(found, who)
     return _of_releases(found)
 
 
@@ -71,6 +71,13 @@ def _of_releases(found: Compared) -> str:
     return " ".join(texts)
 
 
+def _sent(found: Compared) -> str:
+    """Which path the row reaches, before what is said of many; empty where that is not known or a line is all."""
+    if found.reached is None or len(found.lines) < 2:
+        return ""
+    return f"The op sends the row to {found.reached}. "
+
+
 def _of_variants(found: Compared, who: str) -> str:
     lines = [line for line in found.lines if line != UNROUTED]
     own = {line: found.cells[line, STOCK] for line in lines if (line, STOCK) in found.cells}
@@ -79,7 +86,7 @@ def _of_variants(found: Compared, who: str) -> str:
         verb = "is judged on" if rest else "takes"
         return f"None of the {len(lines)} {who} {verb} this row as stock; each says why.{rest}"
     losing = [line for line in judged if own[line].loses]
-    of = _of_judged(len(judged), who)
+    of = _of_judged(found, len(judged), who)
     if not losing:
         other = [line for line in judged if any(cell.loses for cell in found.at(line).values())]
         text = f"As stock, none of the {of} can lose winners{_calls(own.values())}"
@@ -111,8 +118,10 @@ def _judged(own: Mapping[str, Cell]) -> tuple[list[str], str]:
     return served or baselines, rest
 
 
-def _of_judged(many: int, who: str) -> str:
-    return f"{many} judged {who} that take{'s' if many == 1 else ''} this row"
+def _of_judged(found: Compared, many: int, who: str) -> str:
+    """``inspect`` judges every path only where it is not known which one the row reaches; else they are looked at."""
+    kind = "judged" if found.reached is None else "modelled"
+    return f"{many} {kind} {who} that take{'s' if many == 1 else ''} this row"
 
 
 def _kept(losing: Sequence[str], kept: Sequence[str]) -> str:
@@ -133,7 +142,7 @@ def _of_engines(found: Compared, who: str) -> str:
     if judged:
         losing = [models[line] for line in judged if models[line].loses]
         how = _calls([models[line] for line in judged]) or ", by the analysis"
-        of = _of_judged(len(judged), who)
+        of = _of_judged(found, len(judged), who)
         if losing:
             names = _names([str(cell.path) for cell in losing])
             texts.append(f"{len(losing)} of the {of} {_verb(losing)}{how}: {names}.{rest}")

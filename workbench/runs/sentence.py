@@ -211,7 +211,7 @@ def _who_could(lost: bool, results: Sequence[Result]) -> str:
         else f"{worst.path}{_why(worst)}"
     )
     if len(taken) == 1:
-        return f" It could be {because}."
+        return f" The path that ran could be {because}."
     return f" Of the {len(taken)} judged paths that take this row, {len(able)} can lose winners, {because}."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pandas as pd
@@ -12,9 +13,13 @@ from workbench.figures import palette
 from workbench.figures.capacity import capacity_figure, in_order
 from workbench.figures.tables import census_table, outlook_texts
 from workbench.figures.words import plural
+from workbench.runs.compare import BASELINES
+from workbench.runs.compare import SYSTEMS as COMPARED
 from workbench.runs.inspect import Inspection
+from workbench.runs.sentence import judged_risks
 from workbench.ui import downloads, state
 from workbench.ui.common import picture
+from workbench.words import listed
 
 _PATH = 190  # pixels of the column of paths
 
@@ -29,14 +34,15 @@ def show_capacity(found: Inspection, key: str, more: Callable[[], None] | None =
     taken = [risk for risk in risks if not risk.refused]
     over = [risk for risk in taken if risk.breach]
     losing = [risk for risk in taken if risk.level in LOSING]
-    text = (
-        f"{len(taken)} of {len(risks)} paths take this row; on {len(over) or 'none'} its threshold bin holds more than "
-        "the buffer"
-    )
-    unknown, unmodelled = [risk for risk in taken if risk.level is None], [risk for risk in taken if risk.observed]
-    text += f", and {len(losing) or 'none'} can lose winners"
-    text += f", unknown for {len(unknown)}" if unknown else ""
-    text += f"; {len(unmodelled)} {'is' if len(unmodelled) == 1 else 'are'} not modelled." if unmodelled else "."
+    unknown = [risk for risk in taken if risk.level is None]
+    text = f"{len(taken)} of {len(risks)} paths take this row{_by_kind(found, taken)}. On {len(over) or 'none'} its "
+    text += f"threshold bin holds more than the buffer, and {len(losing) or 'none'} can lose winners"
+    text += f", unknown for {len(unknown)}." if unknown else "."
+    beside = [risk.path for risk in losing if _is_baseline(risk)]
+    if beside:
+        one = len(beside) == 1
+        text += f" Among them {'is' if one else 'are'} {state.plain(listed(beside))}, "
+        text += "a baseline." if one else "baselines."
     if found.reached is not None:
         text += f" The op sends it to **{state.plain(found.reached)}** (▸)."
     else:
@@ -50,6 +56,29 @@ def show_capacity(found: Inspection, key: str, more: Callable[[], None] | None =
     downloads.offer(saved, f"capacity:{key}", {"Risk by path": lambda: census_table(risks, found.reached)}, more=more)
     _risks(taken, found.reached)
     _refused([risk for risk in risks if risk.refused])
+
+
+def _by_kind(found: Inspection, taken: Sequence[Risk]) -> str:
+    """How many of the paths that take the row are judged, as the sentence on the row counts them, and what the others
+    are: ``: 18 judged, 2 baselines and 1 not modelled``."""
+    judged = {risk.path for risk in judged_risks(found.results)}
+    kinds = Counter(
+        "judged"
+        if risk.path in judged
+        else "not modelled"
+        if risk.observed
+        else "baseline"
+        if _is_baseline(risk)
+        else "not judged"
+        for risk in taken
+    )
+    named = [kind for kind in ("judged", "not judged", "baseline", "not modelled") if kinds[kind]]
+    told = [plural(kinds[kind], kind) if kind == "baseline" else f"{kinds[kind]} {kind}" for kind in named]
+    return f": {listed(told)}" if told else ""
+
+
+def _is_baseline(risk: Risk) -> bool:
+    return risk.path.split(".")[0] in COMPARED[BASELINES]
 
 
 def _refused(risks: Sequence[Risk]) -> None:

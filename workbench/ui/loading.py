@@ -12,7 +12,7 @@ from workbench.capture import Capture, Row, open_capture
 from workbench.errors import CaptureError, WorkbenchError
 from workbench.figures import palette
 from workbench.paths.orders import DEFAULT_SEED
-from workbench.runs.inspect import Inspection, inspect_row
+from workbench.runs.inspect import Inspection, damage, inspect_row
 from workbench.runs.report import Result
 from workbench.runs.run import STOCK, run_case
 from workbench.ui.caches import TEXT
@@ -227,15 +227,20 @@ def _summary(file: Opened, view: View, number: int) -> Summary:
     if (view.k or capture.call(capture.call_of(number)).k) is None:
         return Summary(number, length)
     try:
-        head = inspected(file, view, number).headline
+        found = inspected(file, view, number)
     except WorkbenchError as error:
         return Summary(number, length, error=str(error))
+    head = found.headline
     if head is None:
         return Summary(number, length)
     said = head.line
+    risk, expected = said.risk, said.expected_missing
+    if head is found.recorded and not said.reached:  # which path ran is not known: that of the worst that may have
+        worst = max((one for one in found.results if one.risk and one.risk.judged), key=damage, default=head)
+        risk, expected = worst.line.risk, worst.line.expected_missing
     refused = head.risk is None or head.risk.refused
     verdict = said.verdict if said.refused is None else palette.REFUSED_WORD if refused else palette.NOT_RUN
-    return Summary(number, length, verdict, said.risk, said.missing, said.expected_missing)
+    return Summary(number, length, verdict, risk, said.missing, expected)
 
 
 @st.cache_resource(max_entries=2 * INSPECTED, show_spinner=False, hash_funcs=TEXT)
