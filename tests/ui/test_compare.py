@@ -168,6 +168,13 @@ def test_a_stop_keeps_what_was_called(page: Open, monkeypatch: pytest.MonkeyPatc
     assert sum(calls == 10 for calls in table(test)["calls"]) == 3  # type: ignore[index]
 
 
+def test_releases_of_a_row_of_no_known_device_say_what_to_choose(page: Open, folder: Path) -> None:
+    with wb.open(folder / "bad-row.safetensors") as capture:
+        wb.write(folder / "no-device.safetensors", [row.with_call(device=None) for row in capture])
+    said = texts(page(capture="dumps/no-device.safetensors", axis="releases", row="1"))
+    assert "other ops was judged: device not known. Choose a device above." in said
+
+
 def test_releases_of_every_op(page: Open, folder: Path) -> None:
     test = page(capture=BAD, axis="releases")
     assert not test.exception

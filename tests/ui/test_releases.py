@@ -124,10 +124,23 @@ def test_what_a_capture_does_not_say_is_asked_for(page: Open) -> None:
     assert "The capture does not say k" in texts(test)
     test.selectbox(key="releases-k").set_value("512").run()
     assert not test.exception
-    assert "device not known" in texts(test)
+    assert "device not known. Choose a device above." in texts(test)
     test.selectbox(key="releases-device").set_value("h200").run()
     assert "the route depends on rows" in texts(test)
     assert params(test)["op"] == "vllm.persistent_topk"
+
+
+def test_rows_of_no_known_device_say_what_to_choose(page: Open, where: Path) -> None:
+    with wb.open(where / "bad-row.safetensors") as capture:
+        wb.write(where / "no-device.safetensors", [row.with_call(device=None) for row in capture])
+    test = page(source="dumps/no-device.safetensors")
+    assert (
+        "None of the 3 rows was judged in any release from vllm==0.20.2 to 0.33.0: device not known. "
+        "Choose a device above." in texts(test)
+    )
+    test.selectbox(key="releases-device").set_value("h200").run()
+    assert "1 of 3 rows loses winners" in texts(test)
+    assert "Choose a device" not in texts(test)
 
 
 def test_many_rows_are_judged_when_asked(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

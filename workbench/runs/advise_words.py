@@ -26,7 +26,7 @@ def _now(part: Part) -> str:
     where = _where(part)
     surely = now.at_risk + now.certain
     if surely:
-        also = f"; {_rows(now.depends)} more may, by what is not known" if now.depends else ""
+        also = f"; {_rows(now.depends)} more may: {_depends(part)}" if now.depends else ""
         text = f"{_of(surely, rows)} can lose winners on {where}{also}."
         if now.certain == surely:
             text = f"{_of(surely, rows)} {_lose(surely)} winners on {where} under every arrival order{also}."

@@ -99,7 +99,9 @@ def _of_all(matrix: Matrix, places: Sequence[int]) -> str:
     losing = [at for at in matrix.worst_first if any(matrix.cells[at][place].loses for place in places)]
     if not losing:
         if "clean" not in states:
-            return f"None of the {rows} rows was judged in {a_release}{tried}."
+            reasons = dict.fromkeys(why_words(cell) for column in columns for cell in column if cell.state == "unknown")
+            why = f": {few(reasons, 1)}" if any(reasons) else ""
+            return f"None of the {rows} rows was judged in {a_release}{tried}{why}."
         return f"None of the {rows} rows loses winners in {a_release}{tried}{_calls(matrix)}."
     text = f"{len(losing)} of {rows} rows {_verb(states, plural=len(losing) > 1)} in {some_release}{tried}"
     worst = matrix.row_name(losing[0])

@@ -12,17 +12,19 @@ from workbench.figures import palette, themes
 from workbench.figures.of_inspection import colour_of, default_path
 from workbench.figures.words import value
 from workbench.runs.inspect import Inspection
+from workbench.runs.matrix import Cell
 from workbench.ui import state
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "pick_path"]
-__all__ += ["code", "dark", "letters_on_primary", "picture", "say_instead", "score_texts"]
+__all__ += ["code", "dark", "device_missing", "letters_on_primary", "picture", "say_instead", "score_texts"]
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
 # Of a picture that has no name of its own when it is saved: see ``downloads.picture``.
 PLOT = {"displaylogo": False, "modeBarButtons": [["toImage"]], "scrollZoom": False}
+DEVICE_UNKNOWN = "device not known"  # as a cell says why it is not judged
 
 
 def dark() -> bool:
@@ -73,6 +75,13 @@ def code_style(in_dark: bool) -> str:
 def error_box(error: Exception | str) -> None:
     """An error as a box with its message, shown as it is."""
     st.error(state.plain(str(error)), icon=":material/error:")
+
+
+def device_missing(cells: Iterable[Cell]) -> str:
+    """What to do where releases judge nothing for want of a device, after the sentence that says so; else empty."""
+    reasons = [cell.unknown if cell.state == "unknown" else cell.state for cell in cells]
+    judged = {"clean", "can lose", "loses", "fault"} & set(reasons)
+    return "" if judged or DEVICE_UNKNOWN not in reasons else " Choose a device above."
 
 
 def say_instead(options: Sequence[str], path: str, lacks: str) -> None:

@@ -12,7 +12,7 @@ from workbench.runs.compare_words import compared_sentence
 from workbench.runs.matrix import Cell
 from workbench.runs.run import STOCK
 from workbench.ui import downloads
-from workbench.ui.common import callout, picture
+from workbench.ui.common import callout, device_missing, picture
 from workbench.ui.compare_made import CALLS, call_models, compared, made
 from workbench.ui.compare_shown import show_cell, show_table
 from workbench.ui.compare_view import COMPARE
@@ -71,7 +71,8 @@ def _say(found: Compared, system: str | None) -> None:
     grave = next((name for name in palette.STANDING_TEXTS if name in states), "unknown")
     what = "ops" if found.axis == "releases" else "paths"
     who = what if system is None else f"{system} {what}" if system != "baselines" else "baselines"
-    callout(compared_sentence(found, who), palette.STANDING_TEXTS[grave])
+    cure = device_missing(found.cells.values()) if found.axis == "releases" else ""
+    callout(compared_sentence(found, who) + cure, palette.STANDING_TEXTS[grave])
 
 
 def _nothing(found: Compared) -> str:

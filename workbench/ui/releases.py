@@ -52,7 +52,7 @@ def _show() -> None:
     if key in saved:
         matrix, digest = releases_made.read_saved(saved[key])
         _check_digest(digest)
-        show_matrix(matrix, f"{digest}", captures, told=f"Saved in {key}")
+        show_matrix(matrix, f"{digest}", captures, told=f"Saved in {key}", controls=False)
         return
     entry = captures[key]
     found = opened(entry, View(capture=key))

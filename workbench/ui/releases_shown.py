@@ -15,7 +15,7 @@ from workbench.paths.ops import OPS
 from workbench.runs.matrix import Cell, Matrix, MatrixRow
 from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence, row_sentence
 from workbench.ui import downloads, inspector, state
-from workbench.ui.common import callout, figures_row, picture
+from workbench.ui.common import callout, device_missing, figures_row, picture
 from workbench.ui.library import Entry, same_name
 from workbench.ui.loading import input_digest, opened
 from workbench.ui.releases_view import RELEASED
@@ -24,16 +24,18 @@ from workbench.ui.view import View, brief
 _SHOWN = 200  # rows of the table
 
 
-def show_matrix(matrix: Matrix, key: str, captures: dict[str, Entry], told: str) -> None:
+def show_matrix(matrix: Matrix, key: str, captures: dict[str, Entry], told: str, controls: bool = True) -> None:
     """A matrix, and the cell of it that is chosen.
 
     Args:
         key: names what is shown. captures: on offer, by their keys. told: where the matrix is from.
+        controls: whether the circumstances are chosen above; those of a saved matrix are not.
     """
     if not matrix.rows or not matrix.releases:
         st.info("The matrix is empty: it has no row or no release.")
         return
-    callout(matrix_sentence(matrix), _colour(matrix))
+    cure = device_missing(cell for cells in matrix.cells for cell in cells) if controls else ""
+    callout(matrix_sentence(matrix) + cure, _colour(matrix))
     machine = [f"{name} {text}" for name, text in matrix.about.items() if name not in matrix.releases]
     st.caption(state.plain("; ".join([told, *machine]) + "."))
     for note in matrix.notes:
