@@ -113,6 +113,14 @@ def test_the_table_keeps_the_nearest_to_the_cut() -> None:
     assert members_table(found(), 2)["index"].tolist() == [4, 6]
 
 
+def test_the_nearest_to_the_cut_come_first() -> None:
+    assert members_table(found(), 3)["index"].tolist() == [4, 6, 3]
+    assert members_table(found())["index"].tolist() == [4, 6, 3, 15]
+    scores = torch.tensor([float("nan"), 3.0, 2.0, 1.0])
+    calls = [torch.tensor(held) for held in ([0, 1], [1, 2], [2, 3])]
+    assert members_table(repeatability(scores, torch.tensor([0, 1]), calls))["index"].tolist() == [1, 2, 3, 0]
+
+
 def test_nan_and_empty_rows_draw() -> None:
     scores = torch.tensor([float("nan"), 3.0, 2.0, 1.0])
     one = repeatability(scores, torch.tensor([0, 1]), [torch.tensor([0, 1]), torch.tensor([1, 2])])

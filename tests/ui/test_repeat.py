@@ -221,16 +221,42 @@ def test_recorded_calls_on_the_same_input_are_compared(page: Open, folder: Path)
     assert "As recorded: 4 calls of the recorded op: values vary" in texts(test)
     test = finished(page(engine="recorded", calls="2"))
     said = texts(test)
-    assert "The model answers, for the recorded engine compares no calls here:" in said
-    assert "- the capture holds no second call on the same input" in said
+    assert "The model answers, for the recorded engine has no calls to compare: " in said
+    assert "the capture holds no second call on the same input" in said
     assert "2 calls of vllm.histogram_256 (stock)" in said
+
+
+@pytest.mark.parametrize("chosen", ["recorded", "cuda", "vendor"])
+def test_an_engine_that_cannot_be_repeated_gives_way_to_the_model(
+    page: Open, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    """As after Divergence, Inspect, Repeat: the page is that of the model, and so is its link."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    test = finished(page(engine=chosen, calls="2"))
+    plain = finished(page(calls="2", engine="model"))
+    (calls,) = (one for one in test.main.number_input if one.label == "Calls")
+    assert not calls.disabled
+    controls = [[one.label for one in each.main.selectbox] for each in (test, plain)]
+    assert controls[0] == controls[1]
+    assert not any(one.disabled for one in test.main.selectbox)
+    assert not [*test.main.info, *test.main.warning]
+    assert len([one for one in test.main.caption if "The model answers" in one.value]) == 1
+    assert param(test, "engine") == "model"
+    assert pick(test, "Engine").value == "model"  # type: ignore[attr-defined]
+    finished(calls.set_value(3).run())
+    assert "3 calls of vllm.histogram_256 (stock)" in texts(test)
+    assert (param(test, "engine"), param(test, "calls")) == ("model", "3")
+    assert test.session_state["workbench-inspect-value"].engine == chosen  # the inspector still shows it
+    shared = finished(page(**{name: values[-1] for name, values in test.query_params.items()}))
+    assert "The model answers" not in texts(shared)
+    assert "3 calls of vllm.histogram_256 (stock)" in texts(shared)
 
 
 def test_engines_that_cannot_answer_say_why(page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for engine in ("cuda", "vendor"):
         said = texts(finished(page(engine=engine, calls="2")))
-        assert f"The model answers, for the {engine} engine compares no calls here:" in said
+        assert f"The model answers, for the {engine} engine has no calls to compare: " in said
         assert "no CUDA device is visible to torch" in said
         assert "2 calls of vllm.histogram_256 (stock)" in said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -231,13 +232,13 @@ def _legend(y: float = 1.0) -> dict[str, object]:
 
 
 def members_table(found: Repeatability, most: int | None = SHOWN) -> pd.DataFrame:
-    """A line for each index that comes and goes, the best score first; of more than ``most`` the nearest to the cut."""
+    """A line for each index that comes and goes: the ``most`` nearest to the cut, the nearest first; all of them, the
+    best score first, where ``most`` is ``None``."""
     import pandas as pd
 
     members: Sequence[Member] = found.members
-    if most is not None and len(members) > most:
-        near = set(sorted(range(len(members)), key=lambda at: (abs(members[at].gap), at))[:most])
-        members = [member for at, member in enumerate(members) if at in near]
+    if most is not None:
+        members = sorted(members, key=lambda member: (math.isnan(member.gap), abs(member.gap)))[:most]
     return pd.DataFrame(
         {
             "index": [member.index for member in members],

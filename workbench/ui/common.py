@@ -18,8 +18,9 @@ from workbench.ui import state
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "pick_path"]
-__all__ += ["code", "dark", "device_missing", "letters_on_primary", "picture", "say_instead", "score_texts"]
+__all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "path_of"]
+__all__ += ["code", "dark", "device_missing", "letters_on_primary", "pick_path", "picture", "say_instead"]
+__all__ += ["score_texts"]
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
 # Of a picture that has no name of its own when it is saved: see ``downloads.picture``.
@@ -91,11 +92,16 @@ def say_instead(options: Sequence[str], path: str, lacks: str) -> None:
         st.caption(state.plain(f"The path chosen is {chosen}, {lacks}; shown is {path} instead."))
 
 
+def path_of(found: Inspection, options: Sequence[str]) -> str:
+    """The one of ``options`` that was chosen; else the one that a view shows first."""
+    chosen = state.current().path
+    return chosen if chosen is not None and chosen in options else default_path(found, options)
+
+
 def pick_path(found: Inspection, options: Sequence[str], key: str, told: Callable[[str], str] = lambda _: "") -> str:
     """A selector of one of ``options``, which the URL carries. ``told``: what to say of a path that takes the row and
     that the op does not send it to."""
-    chosen = state.current().path
-    path = chosen if chosen is not None and chosen in options else default_path(found, options)
+    path = path_of(found, options)
     refused = {risk.path for risk in found.census if risk.refused}
 
     def label(name: str) -> str:

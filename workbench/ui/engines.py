@@ -49,9 +49,10 @@ def default_engine(found: Inspection) -> str:
     return RECORDED if speaks and state.current().path is None else MODEL
 
 
-def pick_engine(found: Inspection, key: str, default: str | None = None) -> str:
-    """A selector of the engine, which the URL carries. ``default``: the engine where none was chosen."""
-    st.session_state[key] = state.current().engine or default or default_engine(found)
+def pick_engine(found: Inspection, key: str, shown: str | None = None) -> str:
+    """A selector of the engine, which the URL carries. ``shown``: the engine that the page shows, whichever was
+    chosen."""
+    st.session_state[key] = shown or state.current().engine or default_engine(found)
     st.selectbox("Engine", ENGINES, key=key, on_change=state.bound("engine", key), help=_ABOUT)
     return str(st.session_state[key])
 

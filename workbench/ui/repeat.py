@@ -16,7 +16,7 @@ from workbench.paths.catalog import get_path
 from workbench.runs.repeat import MODEL, RECORDED, Repeated
 from workbench.ui import downloads, inspector, state
 from workbench.ui.background import follow, show_background
-from workbench.ui.common import callout, error_box, figures_row, pick_path, picture, say_instead, score_texts
+from workbench.ui.common import callout, error_box, figures_row, path_of, pick_path, picture, say_instead, score_texts
 from workbench.ui.diff_view import MODELLED
 from workbench.ui.engines import called_name, pick_engine, why_not
 from workbench.ui.library import local
@@ -24,7 +24,7 @@ from workbench.ui.loading import variant_of
 from workbench.ui.repeat_made import Held, held, is_quick, recorded
 from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
 from workbench.ui.rowpage import Shown, row_link, show_row_page
-from workbench.ui.view import CUDA, VENDOR
+from workbench.ui.view import CUDA
 
 AT_ONCE_S = 0.2  # of calls before the page is drawn: fewer seconds of them need no second look
 _GROWS = 4  # times as many calls are made before more are drawn
@@ -41,36 +41,40 @@ def repeat_page() -> None:
 
 
 def _show(shown: Shown) -> None:
-    engine, path, variant, calls = _controls(shown)
-    why = why_not(engine, shown.seen, path)
-    if engine in (CUDA, VENDOR) and not why:
-        _by_engine(shown, engine, path, variant, calls)
-        return
-    if engine == RECORDED:
-        with st.spinner("Looking for calls on the same input", show_time=True):
-            line = recorded(shown)
-        if line.repeatability is not None:
-            _draw(shown, line, f"recorded:{shown.key}")
-            return
-        why = [line.refused or "there are none"]
+    chosen = state.current().engine or MODEL
+    line = _recorded(shown) if chosen == RECORDED else None
+    why = _why_not(shown, chosen, line)
+    engine = MODEL if why else chosen
+    REPEAT.settle(engine=engine if why else None)
+    path, variant, calls = _controls(shown, engine)
     if why:
-        st.info(
-            "\n".join(
-                [f"The model answers, for the {engine} engine compares no calls here:", ""]
-                + [f"- {state.plain(one)}" for one in why]
-            )
-        )
-        if path is None:
-            path, variant = _pick_path(shown, st.container(), st.container())
-    assert path is not None
-    _by_model(shown, held(shown, MODEL, path, variant), calls)
+        st.caption(state.plain(f"The model answers, for the {chosen} engine has no calls to compare: {'; '.join(why)}."))
+    if engine == MODEL:
+        assert path is not None
+        _by_model(shown, held(shown, MODEL, path, variant), calls)
+    elif line is not None:
+        _draw(shown, line, f"recorded:{shown.key}")
+    else:
+        _by_engine(shown, engine, path, variant, calls)
 
 
-def _controls(shown: Shown) -> tuple[str, str | None, str | None, int]:
+def _recorded(shown: Shown) -> Repeated:
+    with st.spinner("Looking for calls on the same input", show_time=True):
+        return recorded(shown)
+
+
+def _why_not(shown: Shown, engine: str, line: Repeated | None) -> list[str]:
+    """Why there is nothing of an engine to compare. ``line``: what recorded calls amount to, of that engine."""
+    if line is None:
+        return why_not(engine, shown.seen, path_of(shown.seen, MODELLED))
+    return [] if line.repeatability is not None else [line.refused or "there are none"]
+
+
+def _controls(shown: Shown, engine: str) -> tuple[str | None, str | None, int]:
     """Path, variant, engine and the number of calls, in a line."""
     left, middle, right, last = st.columns([4.2, 2.6, 2, 2])
     with right:
-        engine = pick_engine(shown.seen, f"repeat-engine:{shown.key}", MODEL)
+        pick_engine(shown.seen, f"repeat-engine:{shown.key}", engine)
     path = variant = None
     if engine in (MODEL, CUDA):
         path, variant = _pick_path(shown, left, middle)
@@ -91,7 +95,7 @@ def _controls(shown: Shown) -> tuple[str, str | None, str | None, int]:
             help="Calls of the model have the arrival orders 0, 1, 2 and so on. Of recorded calls there are as many "
             "as the capture holds.",
         )
-    return engine, path, variant, calls
+    return path, variant, calls
 
 
 def _pick_path(
@@ -227,7 +231,7 @@ def _table(line: Repeated) -> None:
     table["score"] = score_texts(table["score"])
     table["from the cut"] = score_texts(table["from the cut"], 3)
     table["share"] = [probability(share) if share < 1e-3 else f"{100 * share:.3g} %" for share in table["share"]]
-    many = f", the {count(SHOWN)} nearest to the cut" if len(found.members) > SHOWN else ""
+    many = f", the {count(SHOWN)} nearest to the cut" if len(found.members) > SHOWN else ", the nearest to the cut first"
     st.markdown(f"**{plural(len(found.members), 'index').replace('indexs', 'indices')} that come and go**{many}")
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     st.dataframe(

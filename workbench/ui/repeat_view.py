@@ -13,9 +13,15 @@ LEAST, CALLS, MOST = 2, 50, 1000
 
 @dataclass(frozen=True)
 class Repeat:
-    """How many calls are compared; ``None`` means that nothing was chosen."""
+    """What is compared; ``None`` means that nothing was chosen.
+
+    Attributes:
+        calls: how many. engine: the one whose calls are compared where the one chosen has none; the link names it, and
+            whoever follows that has it chosen. The inspector keeps the one chosen.
+    """
 
     calls: int | None = None
+    engine: str | None = None
 
 
 _READ = {"calls": lambda text: read_whole(text, LEAST, MOST)}
@@ -28,7 +34,7 @@ def from_params(params: Params) -> tuple[Repeat, list[str]]:
 
 def to_params(value: Repeat) -> dict[str, list[str]]:
     """As query parameters; what was not chosen is left out."""
-    return write_fields(value, _READ)
+    return write_fields(value, _READ) | ({} if value.engine is None else {"engine": [value.engine]})
 
 
 REPEAT = state.beside_row("repeat", from_params, to_params, also=("engine", "path", "variant"))
