@@ -55,6 +55,17 @@ def test_breach_is_drawn_from_the_capacity_up_and_named() -> None:
     assert np.isnan(np.delete(past.y, at)).all()
 
 
+def test_a_breach_by_one_says_that_it_is_one() -> None:
+    figure, found = drawn(profile(uniform(4097)))
+    assert (found.population, found.capacity) == (4097, 4096)
+    assert "would be 1 too many for the capacity; the path refuses the row" in note(figure, "threshold")
+    taken = replace(found, refused=(), level="at risk")
+    figure = bins_figure(bin_window(profile(uniform(4097)), 8, 24), taken)
+    assert "breach: 1 too many for the capacity" in note(figure, "threshold")
+    figure = bins_figure(bin_window(profile(uniform(4097)), 8, 24), replace(taken, stored=4095))
+    assert "breach: 2 too many for what the blocks take (4,095)" in note(figure, "threshold")
+
+
 def test_capacity_line_stands_at_the_capacity() -> None:
     figure, _ = drawn(profile(uniform(16385)))
     (line,) = figure.layout.shapes

@@ -37,6 +37,15 @@ def test_fill_is_population_over_capacity(risks: list) -> None:
     assert all(low < math.log10(value) < high for value in fill.x)
 
 
+@pytest.mark.parametrize(("many", "told"), [(4090, "6 to spare"), (4096, "1.00×"), (4097, "1 too many")])
+def test_a_buffer_that_is_all_but_full_says_by_how_many(many: int, told: str) -> None:
+    scores = torch.rand(many, generator=torch.Generator().manual_seed(0)) * 0.245 + 1.0
+    found = census(RowProfile(scores, "float32", 2048))
+    (lane,) = (at for at, one in enumerate(reversed(found)) if one.path == "vllm.histogram_256")
+    shown = capacity_figure(found).layout.annotations
+    assert [one.text for one in shown if one.y == lane and told in one.text]
+
+
 def test_every_path_has_a_lane_and_the_reached_one_is_marked(risks: list) -> None:
     ticks = capacity_figure(risks, "vllm.histogram_256").layout.yaxis.ticktext
     assert len(ticks) == len(PATHS)

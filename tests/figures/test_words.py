@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workbench.figures.words import count, probability, ratio, signed, value
+from workbench.figures.words import count, fill_text, probability, ratio, signed, value
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,14 @@ def test_decimals_keep_a_minus_sign() -> None:
 def test_counts_and_ratios() -> None:
     assert (count(1048576), count(None)) == ("1,048,576", "–")
     assert (ratio(16385, 4096), ratio(1 << 20, 2048), ratio(1, 4096)) == ("4.00×", "512×", "0.0002×")
+
+
+def test_a_buffer_that_is_all_but_full_says_by_how_many() -> None:
+    assert [fill_text(held, 4096) for held in (4096, 4097, 4116, 4095, 4080)] == [
+        "1.00×",
+        "1 too many",
+        "20 too many",
+        "1 to spare",
+        "16 to spare",
+    ]
+    assert (fill_text(4117, 4096), fill_text(4000, 4096), fill_text(16385, 4096)) == ("1.01×", "0.98×", "4.00×")

@@ -13,7 +13,7 @@ from workbench.analysis.profile import RowProfile
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.words import count, ratio, value
+from workbench.figures.words import count, fill_text, value
 from workbench.numeric.histogram import GREATEST_NUMBER, LEAST_NUMBER
 
 if TYPE_CHECKING:
@@ -251,9 +251,10 @@ def _threshold_text(window: BinWindow, risk: Risk) -> tuple[str, str]:
     text = f"threshold bin {window.threshold}: {count(population)} scores"
     if not (risk.room and risk.breach):
         return text, palette.MUTED if risk.refused else palette.THRESHOLD
-    over = f"{ratio(population, risk.room)} the capacity"
+    over, room = fill_text(population, risk.room), "the capacity"
     if risk.room != risk.capacity:
-        over = f"{ratio(population, risk.room)} what the blocks take ({count(risk.room)})"
+        room = f"what the blocks take ({count(risk.room)})"
+    over += f" {room}" if over.endswith("×") else f" for {room}"
     if risk.refused:
         return f"{text}<br>would be {over}; the path refuses the row", palette.MUTED
     if not risk.buffered:

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.analysis.risk import Risk
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
-from workbench.figures.words import count, holds, plain, ratio
+from workbench.figures.words import count, fill_text, holds, plain
 from workbench.paths.catalog import get_path
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def capacity_figure(risks: Sequence[Risk], reached: str | None = None) -> go.Fig
     """
     import plotly.graph_objects as go
 
-    figure = new_figure(96 + _ROW * len(risks), left=24, right=336, top=8, bottom=58)
+    figure = new_figure(96 + _ROW * len(risks), left=24, right=354, top=8, bottom=58)
     places = {risk.path: len(risks) - 1 - at for at, risk in enumerate(risks)}
     filled = [risk for risk in risks if risk.population is not None and risk.room]
     fills = np.array([(risk.population or 0) / (risk.room or 1) for risk in filled])
@@ -133,22 +133,22 @@ def _hover(risk: Risk) -> str:
 
 def _lanes(risks: Sequence[Risk], places: dict[str, int], reached: str | None) -> list[dict[str, object]]:
     """The numbers of each path in columns to the right of the axis."""
-    columns = ((0.0, f"population / {_room_word(risks)}"), (164.0, "fill"), (222.0, "risk"))
+    columns = ((0.0, f"population / {_room_word(risks)}"), (164.0, "fill"), (240.0, "risk"))
     head = len(risks) - 0.1
     cells = [_cell(head, shift, f"<span style='color:{palette.MUTED}'>{text}</span>") for shift, text in columns]
     for risk in risks:
         lane = places[risk.path]
         grey = bool(risk.refused)
         if risk.population is None or not risk.room:
-            numbers, fill = _uncompared(risk), ""
+            numbers, filled = _uncompared(risk), ""
             grey = True
         else:
             numbers = f"{count(risk.population)} / {count(risk.room)}"
-            fill = ratio(risk.population, risk.room)
+            filled = fill_text(risk.population, risk.room)
         level = palette.REFUSED_WORD if risk.refused else risk.told
         colour = palette.MUTED if grey else palette.TEXT
         bold = risk.path == reached
-        for (shift, _), text in zip(columns, (numbers, fill, level), strict=True):
+        for (shift, _), text in zip(columns, (numbers, filled, level), strict=True):
             shade = palette.risk_colour(level) if text == level and not risk.refused else colour
             styled = f"<span style='color:{shade}'>{text}</span>"
             cells.append(_cell(lane, shift, f"<b>{styled}</b>" if bold or text == level else styled))

@@ -45,6 +45,14 @@ def ratio(population: int, capacity: int) -> str:
     return f"{fill:,.{digits}f}×" if fill >= 0.01 else f"{fill:.1g}×"
 
 
+def fill_text(population: int, capacity: int) -> str:
+    """As ``ratio``; how many are too many, or how many more would fit, where that would say 1.00× of another number."""
+    text, left = ratio(population, capacity), capacity - population
+    if not left or text != ratio(1, 1):
+        return text
+    return f"{count(-left)} too many" if left < 0 else f"{count(left)} to spare"
+
+
 def signed(number: float, digits: int) -> str:
     """A number with as many decimals as given, its minus sign a minus."""
     return f"{number:.{digits}f}".replace("-", MINUS)
