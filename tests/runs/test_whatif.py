@@ -100,6 +100,24 @@ def test_other_endings(row: wb.Row) -> None:
     assert what_if_sentence(wb.what_if(row, PATH, shift=2.0**24)).endswith("could take its place.")
 
 
+def test_whether_scores_within_fp16_would_help_is_said() -> None:
+    """Beyond 65504 all share the bin of an infinity: scaled down they are told apart, unless they lie too close."""
+
+    def said(scores: torch.Tensor, **altered: float) -> str:
+        return what_if_sentence(wb.what_if(wb.Row(scores, 9000, call=wb.Call(k=512)), PATH, **altered))  # type: ignore[arg-type]
+
+    apart, close = torch.linspace(60000, 200000, 9000), torch.linspace(99000, 99900, 9000)
+    cured = "for all of that sign. Scaled by 0.25, which brings every one within 65504, it would be safe."
+    assert said(apart).endswith(cured)
+    then = wb.what_if(wb.Row(close, 9000, call=wb.Call(k=512)), PATH, scale=0.5).after
+    assert then.level == "at risk"
+    assert said(close).endswith(
+        "Scaled by 0.5, which brings every one within 65504, it would still be at risk, with "
+        f"{then.expected_missing:.4g} of 512 winners lost on average."
+    )
+    assert said(close, capacity=9000).endswith("within 65504, it would be safe.")  # all else as altered
+
+
 def test_a_mean_that_does_not_describe_the_row_is_said() -> None:
     falling = wb.Row(crowded(5000).sort(descending=True).values, 20000, call=wb.Call(k=512))
     said = what_if_sentence(wb.what_if(falling, PATH, capacity=4500))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -156,7 +157,13 @@ def test_scores_beyond_fp16_are_brought_within(page: Open, folder: Path) -> None
     call = wb.Call(k=512, op="vllm.persistent_topk", release="vllm==0.26.0", device="h200", rows=1, max_seq_len=9000)
     wb.write(folder / "big.safetensors", [wb.Row(scores, 9000, call=call)])
     test = page(capture="dumps/big.safetensors", row="0", path="vllm.histogram_256")
-    assert "8645 scores round to an infinity in the fp16 key" in texts(test)
+    stands_out = next(one.value for one in test.main.markdown if "border-left" in one.value)
+    assert "On vllm.histogram_256 (stock) this row is at risk" in stands_out
+    assert "fp16" not in stands_out  # it is said below, where there is room
+    assert len(re.sub("<[^>]*>", "", stands_out)) <= 270
+    plain = next(one.value.replace("\\", "") for one in test.main.caption if "fp16" in one.value)
+    assert "8645 scores round to an infinity in the fp16 key" in plain
+    assert "which brings every one within 65504, it would be safe" in plain
     offer(test, "All within 65504: scale 0.25").click().run()
     said = texts(test)
     assert "With scores scaled by 0.25 this row would be safe" in said

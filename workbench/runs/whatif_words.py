@@ -46,6 +46,11 @@ def altered_words(alteration: Alteration) -> str:
 
 def what_if_sentence(found: WhatIf) -> str:
     """What would become of the row, what becomes of it as it is, and which buffer would do."""
+    return " ".join(what_if_sentences(found))
+
+
+def what_if_sentences(found: WhatIf) -> list[str]:
+    """``what_if_sentence`` in its parts, what would become of the row first."""
     where, altered = f"{found.setting.path.name} ({found.setting.variant.name})", altered_words(found.alteration)
     if altered:
         would = _level(found.after, "would be")
@@ -55,7 +60,7 @@ def what_if_sentence(found: WhatIf) -> str:
     else:
         parts = [f"On {where} this row {_level(found.before, 'is')}{_why(found.before, found.k, 'are')}."]
     parts += filter(None, (_ordered_sentence(found.after), _least_sentence(found), _scores_sentence(found)))
-    return " ".join(parts)
+    return parts
 
 
 def _level(risk: Risk, be: str) -> str:
@@ -130,7 +135,7 @@ def _scores_sentence(found: WhatIf) -> str:
             return ""
         return (
             f"{_scores(over)} {'rounds' if over == 1 else 'round'} to an infinity in the fp16 key, which has one bin "
-            f"for all of that sign; a scale of {number(found.fitting_scale)} would bring every one within 65504."
+            f"for all of that sign. {_fitting_sentence(found)}"
         )
     seen = found.scores
     parts = []
@@ -142,6 +147,18 @@ def _scores_sentence(found: WhatIf) -> str:
             f"By rounding, {_scores(seen.ties_made)} below the k-th would become equal to it and could take its place."
         )
     return " ".join(parts)
+
+
+def _fitting_sentence(found: WhatIf) -> str:
+    """What would become of the row, all else as altered, if its scores were scaled to what fp16 can hold."""
+    scale = found.fitting_scale
+    then = found.setting.risk(found.alteration.with_("scale", scale))
+    loses = then.level in LOSING
+    level = _level(then, "would still be" if loses and found.after.level in LOSING else "would be")
+    lost = ""
+    if loses and then.expected_missing is not None:
+        lost = f", with {then.expected_missing:.4g} of {found.k} winners lost on average"
+    return f"Scaled by {number(scale)}, which brings every one within 65504, it {level}{lost}."
 
 
 def _scores(count: int, none: str = "0 scores") -> str:

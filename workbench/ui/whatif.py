@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import streamlit as st
 
@@ -13,7 +14,7 @@ from workbench.figures.whatif import score_text, whatif_figure, whatif_table
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.whatif import WhatIf
-from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentence
+from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentences
 from workbench.ui import downloads, state
 from workbench.ui.caches import TEXT
 from workbench.ui.common import callout, colour_of, error_box, pick_path, picture
@@ -23,6 +24,7 @@ from workbench.ui.view import View
 from workbench.ui.whatif_view import ASKED, READ, Asked
 
 _SETTINGS = 3
+_STANDS_OUT = 270  # characters: three lines where a window is 1280 pixels wide
 _MARKS = "Each mark is a risk worked out, no fit: ● safe, ◆ at risk, ✕ loses for certain. Click one to turn to it."
 _PROBLEM = "what-if-problem"
 _TITLES = {"rank_capacity": "Per block"}  # of fields, where the name has no room
@@ -74,9 +76,11 @@ def _show(shown: Shown) -> None:
         alteration = _possible(setting, asked)
         with st.spinner("Working it out"):
             found = WhatIf(setting, alteration)
-            text = what_if_sentence(found)
+            text, more = _parted(what_if_sentences(found))
         with said:
             callout(text, colour_of(None, None if found.after.refused else found.after.level))
+            if more:
+                st.caption(state.plain(more))
         with drawn:
             offer = _picture(shown, setting, alteration)
         offer()
@@ -92,6 +96,13 @@ def _show(shown: Shown) -> None:
         with said:
             error_box(error)
     ASKED.write_url()
+
+
+def _parted(sentences: Sequence[str]) -> tuple[str, str]:
+    """As many sentences as stand out in a few lines, the first in any case, and the others."""
+    ends = list(accumulate(sentences, lambda end, one: end + 1 + len(one), initial=-1))[1:]
+    many = max(1, sum(end <= _STANDS_OUT for end in ends))
+    return " ".join(sentences[:many]), " ".join(sentences[many:])
 
 
 def _pick_variant(shown: Shown, path: str) -> str:
