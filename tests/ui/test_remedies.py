@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,15 @@ def table(test: AppTest) -> list[list[str]]:
     """The table of remedies; the sidebar has another one."""
     (frame,) = [one.value for one in test.dataframe if "remedy" in one.value]
     return frame[["remedy", "state", "rows kept", "time"]].values.tolist()
+
+
+def test_what_a_remedy_holds_for_is_seen_in_a_narrow_window(page: Callable[..., AppTest]) -> None:
+    """The table has 795 pixels in a window of 1280, of which the boxes that choose a line take 34."""
+    (frame,) = [one.proto for one in page().dataframe if "remedy" in one.value]
+    widths = {name: of["width"] for name, of in json.loads(frame.columns).items() if "width" in of}
+    seen = list(frame.column_order)[: list(frame.column_order).index("time") + 1]
+    assert "holds for" in seen
+    assert 34 + sum(widths[name] for name in seen) <= 795
 
 
 def test_the_worst_row_has_its_remedies_the_best_first(page: Callable[..., AppTest], folder: Path) -> None:

@@ -22,7 +22,7 @@ HOLDS = {True: "every length", False: "these rows", None: "not known"}
 STATES = palette.REMEDIES
 _LANE, _TOP, _BOTTOM = 24, 58, 58  # pixels
 _LEGEND = 24  # pixels of the legend above the picture's first line of text
-_LABEL = 48  # characters
+_LABEL, _LETTER = 56, 5.4  # characters of a label, and pixels of each
 _ROWS, _TIME = (0.0, 0.66), (0.72, 1.0)  # of the width
 # In the picture without their package, which the op tells.
 _RELEASES = re.compile(r" in (?:vllm|sglang|sglang-kernel|flashinfer)==(\S+(?: to \S+)?)$")
@@ -57,7 +57,7 @@ def remedies_figure(part: Part, chosen: Remedy | None = None) -> go.Figure:
 
     drawn = shown(part)
     labels = [label_of(one) for one in drawn]
-    left = 30 + int(6.3 * max(map(len, labels)))
+    left = 30 + int(_LETTER * max(map(len, labels)))
     figure = new_figure(_TOP + _LANE * len(drawn) + _BOTTOM, left=left, right=28, top=_TOP, bottom=_BOTTOM)
     now = 100 * part.now.safe / max(part.now.rows, 1)
     figure.add_shape(
