@@ -24,7 +24,7 @@ from workbench.ui.view import View
 from workbench.ui.whatif_view import ASKED, READ, Asked
 
 _SETTINGS = 3
-_STANDS_OUT = 270  # characters: three lines where a window is 1280 pixels wide
+_STANDS_OUT = 320  # characters: three lines where a window is 1280 pixels wide
 _MARKS = "Each mark is a risk worked out, no fit: ● safe, ◆ at risk, ✕ loses for certain. Click one to turn to it."
 _PROBLEM = "what-if-problem"
 _TITLES = {"rank_capacity": "Per block"}  # of fields, where the name has no room
