@@ -37,7 +37,7 @@ def test_fill_is_population_over_capacity(risks: list) -> None:
     assert all(low < math.log10(value) < high for value in fill.x)
 
 
-@pytest.mark.parametrize(("many", "told"), [(4090, "6 to spare"), (4096, "1.00×"), (4097, "1 too many")])
+@pytest.mark.parametrize(("many", "told"), [(4090, "6 to spare"), (4096, "full"), (4097, "1 too many")])
 def test_a_buffer_that_is_all_but_full_says_by_how_many(many: int, told: str) -> None:
     scores = torch.rand(many, generator=torch.Generator().manual_seed(0)) * 0.245 + 1.0
     found = census(RowProfile(scores, "float32", 2048))

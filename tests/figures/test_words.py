@@ -50,7 +50,7 @@ def test_counts_and_ratios() -> None:
 
 def test_a_buffer_that_is_all_but_full_says_by_how_many() -> None:
     assert [fill_text(held, 4096) for held in (4096, 4097, 4116, 4095, 4080)] == [
-        "1.00×",
+        "full",
         "1 too many",
         "20 too many",
         "1 to spare",

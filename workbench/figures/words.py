@@ -46,10 +46,12 @@ def ratio(population: int, capacity: int) -> str:
 
 
 def fill_text(population: int, capacity: int) -> str:
-    """As ``ratio``; how many are too many, or how many more would fit, where that would say 1.00× of another number."""
+    """As ``ratio``; where that says 1.00×, how many are too many, or how many more would fit, or that it is full."""
     text, left = ratio(population, capacity), capacity - population
-    if not left or text != ratio(1, 1):
+    if text != ratio(1, 1):
         return text
+    if not left:
+        return "full"
     return f"{count(-left)} too many" if left < 0 else f"{count(left)} to spare"
 
 
