@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from urllib.parse import parse_qs
 
+import pytest
+import streamlit as st
+from streamlit.navigation.page import calc_hash
 from streamlit.testing.v1 import AppTest
 
 from tests.ui.conftest import texts
@@ -47,6 +51,37 @@ def test_a_link_of_the_bar_shows_what_the_session_has_by_now(app: Open) -> None:
     assert (param(other, "row"), param(other, "path")) == ("0", "vllm.radix")
     assert KEPT not in other.query_params
     assert not other.warning
+
+
+def test_the_inspector_has_an_address_of_its_name_as_other_pages_have(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens the app's own address, where the inspector stands, with all that the link says."""
+
+    def script() -> None:
+        from workbench.ui.pages import show_pages
+
+        show_pages()
+
+    turned, switch = [], st.switch_page
+
+    def noted(page: st.Page, query_params: Sequence[tuple[str, str]]) -> None:
+        turned.append(list(query_params))
+        switch(page, query_params=query_params)
+
+    monkeypatch.setattr(st, "switch_page", noted)
+    monkeypatch.setattr("sys.argv", ["app.py", str(folder)])
+    test = AppTest.from_function(script, default_timeout=60)
+    for name, text in {"capture": BAD, "row": "2", "path": "vllm.filtered"}.items():
+        test.query_params[name] = text
+    test._page_hash = calc_hash("inspect")  # as the browser has it of such an address
+    test.run()
+    assert not test.exception
+    assert turned == [[("capture", BAD), ("row", "2"), ("path", "vllm.filtered")]]
+    assert (param(test, "row"), param(test, "path")) == ("2", "vllm.filtered")
+    assert "row 2" in texts(test)
+    shown = [one.proto.label for one in test.get("page_link")]
+    assert shown.count("Inspect") == 1  # the bar names it once
 
 
 def test_links_of_a_first_visit_say_nothing_of_other_pages(app: Open) -> None:

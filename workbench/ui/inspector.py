@@ -21,7 +21,18 @@ _MARKS = {True: "✓", False: "✗", None: "?"}
 
 def page(show: Callable[[], None] | None = None) -> st.Page:
     """The inspector as a page, for navigation and for links to a row. ``show``: what it runs."""
-    return st.Page(show or inspect_page, title="Inspect", url_path="inspect", default=True)
+    # It stands at the app's own address, and its name for Streamlit is no other page's: see ``named_page``.
+    return st.Page(show or inspect_page, title="Inspect", url_path="start", default=True)
+
+
+def named_page() -> st.Page:
+    """What turns to the inspector from the address that has its name, as other pages have, with what that says."""
+
+    def turn() -> None:
+        said = [(name, text) for name in st.query_params for text in st.query_params.get_all(name)]
+        st.switch_page(page(), query_params=said)
+
+    return st.Page(turn, title="Inspect", url_path="inspect", visibility="hidden")
 
 
 def inspect_page() -> None:

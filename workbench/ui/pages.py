@@ -69,7 +69,8 @@ def lay_out(page: st.Page) -> None:
 def show_pages() -> None:
     """The bar, and the page that was turned to."""
     groups = _groups()
-    page = st.navigation([stop.page for stops in groups for stop in stops], position="hidden")
+    pages = [stop.page for stops in groups for stop in stops]
+    page = st.navigation([*pages, inspector.named_page()], position="hidden")
     lay_out(page)
     bar = Bar(groups)
     page.run()

@@ -48,7 +48,9 @@ def _show(shown: Shown) -> None:
     REPEAT.settle(engine=engine if why else None)
     path, variant, calls = _controls(shown, engine)
     if why:
-        st.caption(state.plain(f"The model answers, for the {chosen} engine has no calls to compare: {'; '.join(why)}."))
+        st.caption(
+            state.plain(f"The model answers, for the {chosen} engine has no calls to compare: {'; '.join(why)}.")
+        )
     if engine == MODEL:
         assert path is not None
         _by_model(shown, held(shown, MODEL, path, variant), calls)
@@ -231,7 +233,9 @@ def _table(line: Repeated) -> None:
     table["score"] = score_texts(table["score"])
     table["from the cut"] = score_texts(table["from the cut"], 3)
     table["share"] = [probability(share) if share < 1e-3 else f"{100 * share:.3g} %" for share in table["share"]]
-    many = f", the {count(SHOWN)} nearest to the cut" if len(found.members) > SHOWN else ", the nearest to the cut first"
+    many = (
+        f", the {count(SHOWN)} nearest to the cut" if len(found.members) > SHOWN else ", the nearest to the cut first"
+    )
     st.markdown(f"**{plural(len(found.members), 'index').replace('indexs', 'indices')} that come and go**{many}")
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     st.dataframe(
