@@ -26,7 +26,7 @@ from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
 from workbench.ui.rowpage import Shown, row_link, show_row_page
 from workbench.ui.view import CUDA
 
-AT_ONCE_S = 0.2  # of calls before the page is drawn: fewer seconds of them need no second look
+AT_ONCE_S = 0.05  # of calls before the page is drawn: fewer seconds of them need no second look
 _GROWS = 4  # times as many calls are made before more are drawn
 
 
