@@ -32,7 +32,13 @@ def test_bars_are_the_counts_of_paths(tmp_path: Path) -> None:
     assert bars["recorded: lossy"].x.tolist() == [1, 0]
     assert "3 at risk, 0 certain (30 %)" in bars["at risk"].customdata[0]
     assert "10 rows reach it, 3 of them can lose" in bars["at risk"].customdata[0]
+    assert list(bars["recorded: lossy"].width) == [0.36, 0.6]  # beside what is at risk, where there is both
     assert figure.layout.xaxis.title.text == "rows"
+
+
+def test_a_path_that_was_only_recorded_has_a_bar_of_full_height(tmp_path: Path) -> None:
+    (bar,) = paths_figure(summary(tmp_path, recorded("a", 0, "lossy"))).data
+    assert (list(bar.y), list(bar.width)) == ([0], [0.6])
 
 
 def test_baselines_stand_apart_and_bars_fall(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def paths_figure(found: Summary) -> go.Figure:
             font={"size": 12.5, "color": palette.TEXT},
             name="compared",
         )
-    split = np.array([path.invalid + path.lossy > 0 for path in paths], dtype=bool)
+    # What was recorded stands above what is at risk, where a path has both.
+    split = np.array([path.invalid + path.lossy > 0 < path.certain + path.at_risk for path in paths], dtype=bool)
     for field, name, colour, hatch in _KINDS:
         numbers = np.array([getattr(path, field) for path in paths])
         if not numbers.any():
