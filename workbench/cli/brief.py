@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.analysis.risk import LOSING, Risk
-from workbench.cli.detail import REACHED, losing_result, print_values, reached_by, remarks, who
+from workbench.cli.detail import REACHED, losing_result, outlook_cells, print_values, reached_by, remarks, who
 from workbench.cli.layout import Column
-from workbench.cli.tables import NONE, UNKNOWN, counted, lines, named, number, print_refusals, probability, say, table
+from workbench.cli.tables import NONE, UNKNOWN, counted, lines, named, print_refusals, say, table
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Result, line_loses
 from workbench.runs.sentence import finding
@@ -96,15 +96,12 @@ def _cells(inspection: Inspection, result: Result) -> list[object]:
     line, risk = result.line, result.risk
     if result is inspection.recorded or risk is None:
         return [who(line), "refused" if line.refused else line.verdict, line.missing, *[NONE] * 6]
-    bare = risk.observed or bool(risk.refused)
     return [
         named(risk.path, risk.variant),
         "not run" if line.refused is not None else line.verdict,
         line.missing,
         NONE if risk.refused else risk.told,
-        NONE if bare else probability(risk.p_clean, risk.level),
-        NONE if bare else number(risk.expected_missing),
-        NONE if bare or risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
+        *outlook_cells(risk),
         risk.population,
         risk.room,
     ]

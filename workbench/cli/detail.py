@@ -144,9 +144,7 @@ def _print_census(inspection: Inspection) -> None:
             _dropped(risk),
             risk.need,
             risk.told,
-            NONE if risk.observed else probability(risk.p_clean, risk.level),
-            NONE if risk.observed else number(risk.expected_missing),
-            NONE if risk.observed or risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}",
+            *outlook_cells(risk),
         )
         for risk in taking
     ]
@@ -170,6 +168,14 @@ def _print_census(inspection: Inspection) -> None:
             for risk in refusing
         ],
     )
+
+
+def outlook_cells(risk: Risk) -> list[str]:
+    """p_clean, the mean, and the least and most missing; nothing where no model worked them out."""
+    if risk.observed or risk.refused:
+        return [NONE] * 3
+    span = NONE if risk.least_missing is None else f"{risk.least_missing} – {risk.most_missing}"
+    return [probability(risk.p_clean, risk.level), number(risk.expected_missing), span]
 
 
 def reached_by(risk: Risk, route: Route | None) -> bool:

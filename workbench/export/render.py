@@ -112,12 +112,13 @@ def reason(level: str, p_clean: float, repeats: int, unit: str) -> str:
     )
 
 
-def _reason(fixture: Fixture) -> str:
+def reason_of(fixture: Fixture) -> str:
+    """Why the test of a fixture calls so often, in a sentence."""
     return reason(fixture.risk, fixture.p_clean, fixture.repeats, get_path(fixture.path).arrival_unit)
 
 
 def _common(losing: Losing, fixture: Fixture, file: str, stem: str) -> dict[str, object]:
-    why = textwrap.wrap(_reason(fixture), _WIDTH, initial_indent="# ", subsequent_indent="# ")
+    why = textwrap.wrap(reason_of(fixture), _WIDTH, initial_indent="# ", subsequent_indent="# ")
     return {
         "summary": "\n".join(_docstring(summary(losing, fixture))),
         "fixture": file,

@@ -23,7 +23,7 @@ from workbench.export.losing import Losing, chosen_path, losing
 from workbench.export.proof import Selector, Told, prove, run_source
 from workbench.export.provenance import anonymous
 from workbench.export.publishing import CURE, alone, publish, staged
-from workbench.export.render import CALLABLE, orders_words, reason, render_op, render_pytest, slug
+from workbench.export.render import CALLABLE, orders_words, reason_of, render_op, render_pytest, slug
 from workbench.paths.selection import UNWRITTEN
 from workbench.rendering import Rendered
 from workbench.runs.case import Case
@@ -168,7 +168,7 @@ def export_case(
         repeats=fixture.repeats,
         missing=fixture.missing,
         orders=orders_words(loss),
-        why=reason(fixture.risk, fixture.p_clean, fixture.repeats, loss.path.arrival_unit),
+        why=reason_of(fixture),
         proved=proved,
     )
 

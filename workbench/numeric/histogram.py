@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from workbench.numeric.kept import Kept
-from workbench.numeric.keys import half_patterns
+from workbench.numeric.keys import half_patterns, where_true
 
 HALF_BINS = 1 << 16
 _KEPT = 8  # sets of members, of the largest 8 bytes a score
@@ -121,9 +121,7 @@ class HalfHistogram:
         if self.nan and first < HALF_BINS <= last + 1:
             nan = torch.isnan(self.scores)
             mask |= nan.numpy() if on_cpu else nan
-        if isinstance(mask, torch.Tensor):
-            return torch.nonzero(mask).flatten()
-        return torch.from_numpy(np.flatnonzero(mask))
+        return where_true(torch.as_tensor(mask))
 
     def forget(self) -> None:
         """Let go of the members that were found."""
