@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.analysis.risk import LOSING, Risk
-from workbench.cli.detail import REACHED, losing_result, outlook_cells, print_values, reached_by, remarks, who
+from workbench.cli.detail import (
+    REACHED,
+    losing_result,
+    outlook_cells,
+    print_head,
+    print_values,
+    reached_by,
+    remarks,
+    who,
+)
 from workbench.cli.layout import Column
 from workbench.cli.tables import NONE, UNKNOWN, counted, lines, named, print_refusals, say, table
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Result, line_loses
-from workbench.runs.sentence import finding
 from workbench.words import few
 
 VALUES_SHOWN = 3
@@ -19,11 +27,7 @@ VALUES_SHOWN = 3
 def show(inspection: Inspection, notes: Sequence[str]) -> None:
     """Print the row for people, the most important first; ``detail.show`` leaves nothing out."""
     row = inspection.row
-    say(finding(inspection), "bold")
-    say(f"{row.capture}, row {row.index} of call {row.call.index}: k {inspection.k}, length {row.length}, {row.dtype}")
-    asked = f", {inspection.judged}" if inspection.judged_because == "as asked" else ""
-    say(f"Judged: {inspection.judged_because}{asked}")
-    lines((f"note: {note}" for note in notes), indent="")
+    print_head(inspection, notes)
     if inspection.route is not None:
         say(f"Route: {named(inspection.route.path, inspection.route.variant) or UNKNOWN}", "bold")
     elif inspection.unrouted not in inspection.judged_because:

@@ -54,15 +54,10 @@ def document(inspection: Inspection) -> dict[str, object]:
 
 def show(inspection: Inspection, notes: Sequence[str]) -> None:
     """Print the row for people, with every path and condition; ``brief.show`` keeps to a screen."""
-    row = inspection.row
-    say(finding(inspection), "bold")
-    asked = f", {inspection.judged}" if inspection.judged_because == "as asked" else ""
-    say(f"{row.capture}, row {row.index} of call {row.call.index}: k {inspection.k}, length {row.length}, {row.dtype}")
-    say(f"Judged: {inspection.judged_because}{asked}")
-    lines((f"note: {note}" for note in notes), indent="")
+    print_head(inspection, notes)
     say("")
     if inspection.of_the_call:
-        say(f"Call {row.call.index}: {inspection.of_the_call}")
+        say(f"Call {inspection.row.call.index}: {inspection.of_the_call}")
         say("")
     _print_selections(inspection)
     _print_census(inspection)
@@ -74,6 +69,16 @@ def show(inspection: Inspection, notes: Sequence[str]) -> None:
     losing = losing_result(inspection)
     if losing is not None:
         print_values(inspection, losing, VALUES_SHOWN)
+
+
+def print_head(inspection: Inspection, notes: Sequence[str]) -> None:
+    """Print what happened, to which row, and which paths are judged."""
+    row = inspection.row
+    say(finding(inspection), "bold")
+    asked = f", {inspection.judged}" if inspection.judged_because == "as asked" else ""
+    say(f"{row.capture}, row {row.index} of call {row.call.index}: k {inspection.k}, length {row.length}, {row.dtype}")
+    say(f"Judged: {inspection.judged_because}{asked}")
+    lines((f"note: {note}" for note in notes), indent="")
 
 
 def _print_selections(inspection: Inspection) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from workbench.numeric.histogram import HalfHistogram
-from workbench.numeric.keys import value_keys
+from workbench.numeric.keys import value_keys, where_true
 
 LONG = 8192  # scores from which a pass by the histogram saves more than it costs
 KEY16, ZERO = 16, 0x8000  # bits of the fp16 key, and the key of +0.0
@@ -36,8 +36,8 @@ def _exact(scores: torch.Tensor, k: int) -> torch.Tensor:
     if k == 0:
         return torch.empty(0, dtype=torch.int64, device=scores.device)
     cut = torch.topk(keys, k, sorted=False).values.min()
-    better = torch.nonzero(keys > cut).flatten()
-    ties = torch.nonzero(keys == cut).flatten()[: k - better.numel()]
+    better = where_true(keys > cut)
+    ties = where_true(keys == cut)[: k - better.numel()]
     order = torch.sort(keys[better], descending=True, stable=True).indices
     return torch.cat([better[order], ties])
 
