@@ -66,6 +66,7 @@ SHOTS = (
         "Step 0, layer 3, row 0: values vary",
     ),
     Shot("repeat", f"{_LM_HEAD}&path=sglang.fast_topk&engine=model&calls=20", "20 calls of sglang.fast_topk", 1020),
+    Shot("export", f"{_LM_HEAD}&path=sglang.fast_topk", "a test of it makes 1 call", 600),
     Shot("releases", "source=samples/public-vllm-b300.safetensors&device=h200", "Row 3 in vllm==0.23.0", 860),
     Shot("paths", "path=sglang.fast_topk", "How a path selects", 760),
     Shot("environment", "", "Engines"),

@@ -11,7 +11,7 @@ from tests.browser.driving import SLOW_MS, open_app, settle
 
 
 def test_shrinking_a_million_scores_is_stopped_and_leaves_the_page_as_it_was(page: Page, served: str) -> None:
-    open_app(page, f"{served}/?capture=dumps/crowded.safetensors&view=export&path=sglang.fast_topk")
+    open_app(page, f"{served}/export?capture=dumps/crowded.safetensors&path=sglang.fast_topk")
     page.get_by_role("button", name="Shrink", exact=True).click()
     stop = page.get_by_role("button", name="Stop", exact=True)
     done = page.get_by_text(re.compile(r"Row 0 shrank from 1048576 scores to 4097"))

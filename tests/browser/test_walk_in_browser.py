@@ -104,17 +104,25 @@ def test_a_bad_row_is_found_read_compared_and_exported(walker: Page, cold: str, 
     settle(page)
     assert params(page)["path"] == "sglang.fast_topk"
 
-    page.get_by_role("radio", name="Shrink and export").click()
-    settle(page)
+    turn_to(page, "Export")
+    assert sentence(page).startswith("On sglang.fast_topk (stock) this row is at risk; a test of it makes 1 call.")
     press(page, "Shrink")
     expect(page.get_by_text("Row 2 shrank from 49152 scores to 4097")).to_be_visible(timeout=SLOW_MS)
+    settle(page)
     press(page, "Export")
     expect(page.get_by_text(re.compile("fails on the model of sglang.fast_topk"))).to_be_visible(timeout=SLOW_MS)
     looks_right(page)
     fixture = download(page, "Fixture (.safetensors)", tmp_path)
     test = download(page, "Test (.py)", tmp_path)
     assert fixture.name in test.read_text()
+    assert "n4097" in test.name
     assert_passes_on_exact_and_fails_on_stock(test)
+    press(page, "Inspect the shrunk row")
+    shrunk = "upload/smollm2-lm-head-row2-sglang.fast_topk-shrunk.safetensors · row 0"
+    expect(page.get_by_text(shrunk)).to_be_visible(timeout=SLOW_MS)
+    settle(page)
+    assert "4097 scores share the threshold bin 188" in sentence(page)
+    looks_right(page)
 
 
 def follows_the_link(page: Page) -> None:

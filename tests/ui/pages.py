@@ -22,6 +22,7 @@ PAGES = {
     "remedies": "workbench.ui.remedies.remedies_page",
     "divergence": "workbench.ui.divergence.divergence_page",
     "repeat": "workbench.ui.repeat.repeat_page",
+    "export": "workbench.ui.export.export_page",
     "releases": "workbench.ui.releases.releases_page",
     "paths": "workbench.ui.paths.paths_page",
     "environment": "workbench.ui.environment.environment_page",
@@ -30,11 +31,11 @@ ROW_VIEWS: dict[str, dict[str, str]] = {
     "inspect": {},
     "inspect, capacity": {"view": "capacity"},
     "inspect, diff": {"view": "diff"},
-    "inspect, export": {"view": "export"},
     "compare": {},
     "what-if": {},
     "remedies": {},
     "repeat": {},
+    "export": {},
 }
 """Views of one row: the page up to the comma, and its parameters."""
 

@@ -1,8 +1,9 @@
-"""Shrink and export on the inspector: what can be caught, the smallest row, and the very files of the command line."""
+"""The page Export: what can be caught, the smallest row, and the very files of the command line."""
 
 from __future__ import annotations
 
 import io
+import sys
 import tempfile
 import threading
 import time
@@ -41,6 +42,29 @@ def _nothing_known() -> Iterator[None]:
     st.cache_data.clear()  # the files on offer are looked for every few seconds
     yield
     st.cache_resource.clear()
+
+
+@pytest.fixture
+def page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open the page on the folder's captures, with parameters as given."""
+
+    def script() -> None:
+        import streamlit as st
+
+        from workbench.ui.export import export_page
+        from workbench.ui.pages import navigation
+
+        st.navigation(navigation())
+        export_page()
+
+    def open_page(**params: str) -> AppTest:
+        monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
+        test = AppTest.from_function(script, default_timeout=60)
+        for name, value in params.items():
+            test.query_params[name] = value
+        return test.run()
+
+    return open_page
 
 
 @pytest.fixture
@@ -89,9 +113,9 @@ def made(offered: dict[str, Any]) -> dict[str, bytes]:
 
 
 def test_a_row_at_risk_is_exported_as_on_the_command_line(
-    app: Open, offered: dict[str, Any], folder: Path, tmp_path: Path
+    page: Open, offered: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
-    test = app(view="export")
+    test = page()
     assert not test.exception
     assert "On vllm.histogram_256 (stock) this row is at risk; a test of it makes 1 call." in texts(test)
     assert pick(test, "Path").value == "vllm.histogram_256"  # type: ignore[attr-defined]
@@ -120,7 +144,7 @@ def test_a_row_at_risk_is_exported_as_on_the_command_line(
     ],
 )
 def test_every_style_is_that_of_the_command_line(
-    app: Open,
+    page: Open,
     offered: dict[str, Any],
     rows: Path,
     tmp_path: Path,
@@ -130,7 +154,7 @@ def test_every_style_is_that_of_the_command_line(
     op: str | None,
 ) -> None:
     given = {} if path is None else {"path": path}
-    test = app(capture=f"dumps/{name}.safetensors", view="export", style=style, **given)
+    test = page(capture=f"dumps/{name}.safetensors", style=style, **given)
     if op is not None:
         pick(test, "Op that").set_value(op).run()  # type: ignore[attr-defined]
     press(test, "Export")
@@ -140,8 +164,8 @@ def test_every_style_is_that_of_the_command_line(
     assert made(offered) == written(tmp_path / "cli", rows / f"{name}.safetensors", "--style", style, *options)
 
 
-def test_a_certain_row_is_exported(app: Open, offered: dict[str, Any], rows: Path) -> None:
-    test = app(capture="dumps/certain.safetensors", view="export", path="vllm.cooperative_2")
+def test_a_certain_row_is_exported(page: Open, offered: dict[str, Any], rows: Path) -> None:
+    test = page(capture="dumps/certain.safetensors", path="vllm.cooperative_2")
     assert "is certain to lose winners; a test of it makes 1 call. Every call loses" in texts(test)
     press(test, "Export")
     assert not test.error
@@ -149,25 +173,25 @@ def test_a_certain_row_is_exported(app: Open, offered: dict[str, Any], rows: Pat
     assert b"REPEATS = 1\n" in text
 
 
-def test_what_cannot_be_exported_says_why_and_what_to_do(app: Open, offered: dict[str, Any], rows: Path) -> None:
-    test = app(capture=BAD, row="0", view="export")
+def test_what_cannot_be_exported_says_why_and_what_to_do(page: Open, offered: dict[str, Any], rows: Path) -> None:
+    test = page(capture=BAD, row="0")
     assert "vllm.histogram_256 (stock) loses nothing of this row" in texts(test)
     assert "No other path is known to lose winners of this row." in texts(test)
-    test = app(capture=BAD, row="1", view="export", path="vllm.histogram_2048")
+    test = page(capture=BAD, row="1", path="vllm.histogram_2048")
     assert "vllm.histogram_2048 (stock) is not run on this row" in texts(test)
     assert "length 9000 is above 8192" in texts(test)
     assert "The row can lose winners on vllm.histogram_256" in texts(test)
     assert "choose such a path above" in texts(test)
-    test = app(capture=BAD, row="1", view="export", variant="detect_rescan")
+    test = page(capture=BAD, row="1", variant="detect_rescan")
     assert "vllm.histogram_256 (detect_rescan) loses nothing of this row" in texts(test)
-    for one in (test, app(capture=BAD, row="2", view="export")):
+    for one in (test, page(capture=BAD, row="2")):
         assert not one.exception
         assert not [button for button in one.button if button.label in ("Shrink", "Export")]
     assert not offered
 
 
-def test_a_row_that_hardly_ever_loses_can_be_shrunk(app: Open, offered: dict[str, Any], rows: Path) -> None:
-    test = app(capture="dumps/unlucky.safetensors", view="export")
+def test_a_row_that_hardly_ever_loses_can_be_shrunk(page: Open, offered: dict[str, Any], rows: Path) -> None:
+    test = page(capture="dumps/unlucky.safetensors")
     assert "vllm.histogram_256 (stock) loses too seldom on this row" in texts(test)
     assert "shrink the row first" in texts(test)
     assert not [button for button in test.button if button.label == "Export"]
@@ -180,9 +204,9 @@ def test_a_row_that_hardly_ever_loses_can_be_shrunk(app: Open, offered: dict[str
 
 
 def test_shrink_then_export_as_on_the_command_line(
-    app: Open, offered: dict[str, Any], rows: Path, tmp_path: Path
+    page: Open, offered: dict[str, Any], rows: Path, tmp_path: Path
 ) -> None:
-    test = app(capture="dumps/crowded.safetensors", view="export")
+    test = page(capture="dumps/crowded.safetensors")
     press(test, "Shrink")
     assert not test.exception
     small = tmp_path / "small.safetensors"
@@ -205,27 +229,60 @@ def test_shrink_then_export_as_on_the_command_line(
     assert made(offered) == written(tmp_path / "captured", rows / "crowded.safetensors")
 
 
-def test_the_shrunk_row_opens_in_the_inspector(app: Open, rows: Path) -> None:
-    test = app(capture="dumps/anonymous.safetensors", view="export", path="sglang.fast_topk")
-    press(test, "Shrink")
+def test_the_shrunk_row_opens_in_the_inspector(page: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turned: list[Any] = []
+    monkeypatch.setattr(st, "switch_page", lambda page, query_params: turned.append((page.title, query_params)))
+    test = press(page(capture="dumps/anonymous.safetensors", path="sglang.fast_topk"), "Shrink")
     press(test, "Inspect the shrunk row")
     assert not test.exception
     assert not test.error
-    assert param(test, "capture") == "upload/anonymous-row0-sglang.fast_topk-shrunk.safetensors"
-    assert param(test, "path") == "sglang.fast_topk"
-    assert "view" not in test.query_params
-    assert {one.label: one.value for one in test.metric}["Population"] == "4,097"
+    link = {"capture": "upload/anonymous-row0-sglang.fast_topk-shrunk.safetensors", "path": "sglang.fast_topk"}
+    assert turned == [("Inspect", link)]
+
+
+def test_a_press_of_export_is_heard_while_a_row_gets_its_shrunk_one(
+    page: Open, offered: dict[str, Any], rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shrinking ends between what a viewer sees and what is pressed: what was on offer then is exported, and shown."""
+    step, may_step = work.Work._step, threading.Semaphore(3)
+
+    def one_by_one(self: work.Work) -> tuple[int, int, int, bool]:
+        assert may_step.acquire(timeout=30)
+        return step(self)
+
+    monkeypatch.setattr(work.Work, "_step", one_by_one)
+    test = page(capture="dumps/crowded.safetensors")
+    next(one for one in test.button if one.label == "Shrink").click().run()
+    assert "Stop" in [one.label for one in test.button]
+    (export,) = (one for one in test.button if one.label == "Export")
+    may_step.release(10_000)
+    end = time.monotonic() + 60
+    while any(one.name == "background" for one in threading.enumerate()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    settled(export.click().run())
+    assert not test.exception
+    assert "Row 0 shrank" in texts(test)
+    row_of = next(one for one in test.get("button_group") if one.label == "Row")
+    assert row_of.value == "as captured"
+    assert made(offered) == written(tmp_path / "captured", rows / "crowded.safetensors")
+    row_of.set_value("shrunk").run()
+    # The same button for both, so that a press is heard whichever the browser had drawn by then.
+    assert next(one for one in test.button if one.label == "Export").key == export.key
+    offered.clear()
+    press(test, "Export")
+    assert all("n8193" in name for name in made(offered))
 
 
 def test_shrinking_stops_and_goes_on_to_the_same_end(
-    app: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
+    page: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "crowded-row0-vllm.histogram_256-shrunk.safetensors"
-    press(app(capture="dumps/crowded.safetensors", view="export"), "Shrink")
+    press(page(capture="dumps/crowded.safetensors"), "Shrink")
     whole = offered[name]()
     st.cache_resource.clear()
     monkeypatch.setattr(work, "LIMIT", 0.0)
-    test = press(app(capture="dumps/crowded.safetensors", view="export"), "Shrink")
+    test = press(page(capture="dumps/crowded.safetensors"), "Shrink")
     assert "did not get smaller yet: 20000 scores" in texts(test)
     assert not test.exception
     monkeypatch.setattr(work, "LIMIT", 0.05)
@@ -238,7 +295,7 @@ def test_shrinking_stops_and_goes_on_to_the_same_end(
     assert offered[name]() == whole
 
 
-def test_a_press_of_stop_is_heard_while_a_row_shrinks(app: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_press_of_stop_is_heard_while_a_row_shrinks(page: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step, may_step = work.Work._step, threading.Semaphore(3)
 
     def one_by_one(self: work.Work) -> tuple[int, int, int, bool]:
@@ -246,9 +303,9 @@ def test_a_press_of_stop_is_heard_while_a_row_shrinks(app: Open, rows: Path, mon
         return step(self)
 
     monkeypatch.setattr(work.Work, "_step", one_by_one)
-    test = app(capture="dumps/crowded.safetensors", view="export")
+    test = page(capture="dumps/crowded.safetensors")
     next(one for one in test.button if one.label == "Shrink").click().run()
-    for looked_at in (test.run(), app(capture="dumps/crowded.safetensors", view="export")):  # by any session
+    for looked_at in (test.run(), page(capture="dumps/crowded.safetensors")):  # by any session
         assert "Stop" in [one.label for one in looked_at.button]
         (bar,) = looked_at.get("progress")
         assert bar.proto.text.startswith("Shrinking: ")
@@ -261,12 +318,12 @@ def test_a_press_of_stop_is_heard_while_a_row_shrinks(app: Open, rows: Path, mon
     assert "stopped before the end" in texts(test) or "did not get smaller yet" in texts(test)
 
 
-def test_a_row_that_cannot_be_shrunk_is_one_line(app: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_cannot_be_shrunk_is_one_line(page: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(given: Row, *_: Any, **__: Any) -> None:
         raise CaptureError("its risk is not known", file=given.capture, row=given.index)
 
     monkeypatch.setattr(work, "Shrinking", refuse)
-    test = press(app(capture="dumps/crowded.safetensors", view="export"), "Shrink")
+    test = press(page(capture="dumps/crowded.safetensors"), "Shrink")
     assert not test.exception
     assert test.error[0].value.replace("\\", "") == "dumps/crowded.safetensors, row 0: its risk is not known"
     assert [button.label for button in test.button if button.label in ("Shrink", "Stop")] == ["Shrink"]
@@ -274,7 +331,7 @@ def test_a_row_that_cannot_be_shrunk_is_one_line(app: Open, rows: Path, monkeypa
 
 
 def test_an_export_is_stopped_between_two_calls_of_its_test_and_leaves_nothing(
-    app: Open, offered: dict[str, Any], rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Open, offered: dict[str, Any], rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     select, may, folder = Losing.select, threading.Semaphore(1), tmp_path / "temporary"
     folder.mkdir()
@@ -287,7 +344,7 @@ def test_an_export_is_stopped_between_two_calls_of_its_test_and_leaves_nothing(
 
     write_capture(rows / "five.safetensors", [row(hot(4100))])  # a test of it makes 5 calls
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    test = app(capture="dumps/five.safetensors", view="export")
+    test = page(capture="dumps/five.safetensors")
     with monkeypatch.context() as patch:
         patch.setattr(Losing, "select", one_by_one)
         next(one for one in test.button if one.label == "Export").click().run()
@@ -310,31 +367,31 @@ def test_an_export_is_stopped_between_two_calls_of_its_test_and_leaves_nothing(
 
 
 def test_nothing_is_worked_out_twice(
-    app: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
+    page: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shrunk, exported = [], []
     begin, export = work.Shrinking, packing.export_case
     monkeypatch.setattr(work, "Shrinking", lambda *a, **k: shrunk.append(a) or begin(*a, **k))
     monkeypatch.setattr(packing, "export_case", lambda *a, **k: exported.append(k["style"]) or export(*a, **k))
-    first = press(press(app(capture="dumps/crowded.safetensors", view="export"), "Shrink"), "Export")
+    first = press(press(page(capture="dumps/crowded.safetensors"), "Shrink"), "Export")
     (rows / "other-name.safetensors").write_bytes((rows / "crowded.safetensors").read_bytes())
     st.cache_data.clear()
-    other = app(capture="dumps/other-name.safetensors", view="export")  # another session, the same bytes
+    other = page(capture="dumps/other-name.safetensors")  # another session, the same bytes
     assert "Row 0 shrank" in texts(other)
     press(other, "Export")
     first.run()
     assert [one.value for one in other.code] == [one.value for one in first.code]
     assert (len(shrunk), exported) == (1, ["pytest"])
-    refused = press(app(capture=BAD, row="1", view="export", style="sglang"), "Export").run()
+    refused = press(page(capture=BAD, row="1", style="sglang"), "Export").run()
     assert "no op that this style can call sends a row to vllm.histogram_256" in refused.error[0].value.replace(
         "\\", ""
     )
     assert exported == ["pytest", "sglang"]
 
 
-def test_a_link_restores_path_variant_and_style(app: Open, rows: Path) -> None:
-    link = {"view": "export", "path": "vllm.filtered", "variant": "detect_rescan", "style": "vllm"}
-    test = app(capture=BAD, row="1", **link)
+def test_a_link_restores_path_variant_and_style(page: Open, rows: Path) -> None:
+    link = {"path": "vllm.filtered", "variant": "detect_rescan", "style": "vllm"}
+    test = page(capture=BAD, row="1", **link)
     assert not test.exception
     assert {name: param(test, name) for name in link} == link
     assert pick(test, "Variant").value == "detect_rescan"  # type: ignore[attr-defined]
@@ -343,19 +400,19 @@ def test_a_link_restores_path_variant_and_style(app: Open, rows: Path) -> None:
     pick(test, "Path").set_value("vllm.histogram_256").run()  # type: ignore[attr-defined]
     assert "variant" not in test.query_params
     for hostile in ("nothing", "ring_reuse", "<b>"):
-        test = app(capture=BAD, row="1", view="export", variant=hostile)
+        test = page(capture=BAD, row="1", variant=hostile)
         assert not test.exception
         assert "The link's variant is left out" in test.warning[0].value.replace("\\", "")
-    assert "The link's style is left out" in app(view="export", style="nose").warning[0].value.replace("\\", "")
+    assert "The link's style is left out" in page(style="nose").warning[0].value.replace("\\", "")
 
 
 def test_a_disk_without_room_is_one_line_and_is_tried_again(
-    app: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
+    page: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise CaptureError("cannot be written: No space left on device", file="the temporary folder")
 
-    test = app(capture="dumps/crowded.safetensors", view="export")
+    test = page(capture="dumps/crowded.safetensors")
     with monkeypatch.context() as patch:
         patch.setattr(work, "export_packed", full)
         press(test, "Export")
@@ -365,13 +422,13 @@ def test_a_disk_without_room_is_one_line_and_is_tried_again(
     assert len(made(offered)) == 2
 
 
-def test_rows_that_no_test_is_for_are_messages(app: Open, folder: Path) -> None:
+def test_rows_that_no_test_is_for_are_messages(page: Open, folder: Path) -> None:
     odd = {"short": row(torch.randn(2048)), "half": row(torch.randn(4000).bfloat16()), "ties": row(torch.zeros(9000))}
     odd["nan"] = row(torch.full((9000,), torch.nan))
     odd["outside"] = replace(row(hot(5000)), length=30_000)
     for name, one in odd.items():
         write_capture(folder / f"{name}.safetensors", [one])
-        test = app(capture=f"dumps/{name}.safetensors", view="export")
+        test = page(capture=f"dumps/{name}.safetensors")
         assert not test.exception
         assert not test.error
         offers = [button.label for button in test.button if button.label in ("Shrink", "Export")]

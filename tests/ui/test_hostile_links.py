@@ -16,6 +16,7 @@ from tests.ui.pages import PAGES, driven
 from workbench.ui import (
     compare_view,
     divergence_view,
+    export_view,
     overview_view,
     paths_view,
     releases_view,
@@ -34,6 +35,7 @@ READ: dict[str, Mapping[str, object]] = {
     "remedies": remedies_view._READ,
     "divergence": divergence_view._READ,
     "repeat": {**repeat_view._READ, "engine": None, "path": None, "variant": None},
+    "export": {**export_view._READ, "path": None, "variant": None},
     "releases": releases_view._READ,
     "paths": paths_view._READ,
     "environment": {},

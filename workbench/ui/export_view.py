@@ -1,235 +1,37 @@
-"""The view that makes a test of a row: can it be caught, the smallest row like it, and the files."""
+"""What the Export page is asked, as one value that the URL carries beside the row, its path and its variant."""
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from dataclasses import dataclass
 
-import streamlit as st
-
-from workbench.analysis.risk import LOSING
-from workbench.errors import UsageError
-from workbench.export.launch import able_ops
-from workbench.export.losing import calls_of_a_test
-from workbench.export.packed import Packed
-from workbench.export.render import reason
-from workbench.export.writing import STYLES, TRACE, ops_of
-from workbench.figures.words import count, plural
-from workbench.paths.catalog import PATHS, get_path
-from workbench.paths.spec import Path, Variant
-from workbench.runs.case import Case
-from workbench.runs.inspect import Inspection
-from workbench.runs.shrink import Shrunk
+from workbench.export.writing import STYLES
 from workbench.ui import state
-from workbench.ui.background import show_background
-from workbench.ui.common import Slots, code, error_box, letters_on_primary, pick_path
-from workbench.ui.controls import belongs
-from workbench.ui.loading import Opened, circumstances
-from workbench.ui.shrink_view import show_shrink
-from workbench.ui.work import Exporting, exporting
-from workbench.words import few
-
-EVERY = [path.name for path in PATHS]
-_LINES, _CODE = 20, 460  # a test with more lines scrolls in so many pixels
-AT_ONCE_S = 0.5  # of an export before it is drawn how far it is
-_AS_CAPTURED, _SHRUNK = "as captured", "shrunk"
-_LANGUAGES = {".py": "python", ".json": "json", ".jsonl": "json"}
+from workbench.ui.carried import Params
+from workbench.ui.view import one_of, read_fields, write_fields
 
 
-def show_export(file: Opened, found: Inspection, number: int, key: str, slots: Slots) -> None:
-    """Whether a test can catch the loss, shrinking, and the export; controls go into the slots.
+@dataclass(frozen=True)
+class Export:
+    """How a row is exported; ``None`` means that nothing was chosen.
 
-    ``key`` names what is inspected.
+    Attributes:
+        style: one of ``STYLES``.
     """
-    left, right = slots
-    levels = {risk.path: risk.level or "" for risk in found.census}
-    with left:
-        name = pick_path(found, EVERY, f"export-path:{key}", levels.__getitem__)
-    with right:
-        variant = _pick_variant(found, name, f"variant:{key}:{name}")
-    path, key = get_path(name), f"{key}:{name}:{variant}"
-    said, able = _outlook(found.case, path, path.variant(variant))
-    st.markdown(state.plain(said if able else said + _elsewhere(found, path, path.variant(variant))))
-    risk = found.case.risk(path, path.variant(variant))
-    if risk.refused or risk.level not in LOSING or found.row.outside:
-        return
-    shrunk = show_shrink(file, found, number, key, name, variant)
-    _export(file, found, number, key, (path, path.variant(variant)), shrunk)
+
+    style: str | None = None
 
 
-def _pick_variant(found: Inspection, name: str, key: str) -> str:
-    known = [one.name for one in get_path(name).variants]
-    taken = found.route.variant if found.route is not None and found.reached == name else None
-    chosen = state.current().variant
-    st.session_state[key] = chosen if chosen in known else taken if taken in known else "stock"
-    st.selectbox("Variant", known, key=key, on_change=state.bound("variant", key))
-    if chosen is not None and chosen not in known:
-        state.note(f"The link's variant is left out: {name} has no variant {chosen}.")
-        state.settle(variant=None)
-    return str(st.session_state[key])
+_READ = {"style": one_of(STYLES)}
 
 
-def _outlook(case: Case, path: Path, variant: Variant) -> tuple[str, bool]:
-    """Whether a test of a row can be made, in a sentence or two."""
-    try:
-        calls = calls_of_a_test(case, path, variant)
-    except UsageError as error:
-        return f"No test can be made of this row: {error}.", False
-    lead = "is certain to lose winners" if calls.risk.level == "certain" else "is at risk"
-    why = reason(calls.risk.level or "", calls.p_clean, calls.repeats, path.arrival_unit)
-    return (
-        f"On {path.name} ({variant.name}) this row {lead}; a test of it makes {plural(calls.repeats, 'call')}. {why}",
-        True,
-    )
+def from_params(params: Params) -> tuple[Export, list[str]]:
+    """Read it from query parameters; a message for each parameter that is not understood, which is left out."""
+    return read_fields(Export(), params, _READ)
 
 
-def _elsewhere(found: Inspection, path: Path, variant: Variant) -> str:
-    """What to do where nothing can be exported; empty where the refusal says it."""
-    risk = found.case.risk(path, variant)
-    if found.row.outside or (not risk.refused and risk.level in LOSING):
-        return ""
-    losing = [one.path for one in found.census if one.level in LOSING and one.path != path.name]
-    if not losing:
-        return " No other path is known to lose winners of this row."
-    return f" The row can lose winners on {few(losing)}: choose such a path above."
+def to_params(value: Export) -> dict[str, list[str]]:
+    """As query parameters; what was not chosen is left out."""
+    return write_fields(value, _READ)
 
 
-def _export(
-    file: Opened, found: Inspection, number: int, key: str, on: tuple[Path, Variant], shrunk: tuple[Shrunk, Case] | None
-) -> None:
-    st.markdown("##### Export")
-    view, case = state.current(), found.case
-    row: tuple[object, ...] = (circumstances(file, view), number)
-    op = view.op
-    if shrunk is not None and _pick_row(found, shrunk[0], key) == _SHRUNK:
-        case, op = shrunk[1], None
-        row, key = (*row, shrunk[0].seed, shrunk[0].tried), f"{key}:{shrunk[0].tried}"
-        said, able = _outlook(case, *on)
-        (st.caption if able else st.markdown)(state.plain(said))
-    else:
-        _, able = _outlook(case, *on)
-    if not able:
-        if shrunk is None:
-            st.caption("Nothing to export yet.")
-        return
-    style = _pick_style(key)
-    case, op = _pick_op(case, on[0], style, op, key)
-    held = exporting(row, case, on[0].name, on[1].name, style, op)
-    made = _made(file, held, f"{key}:{style}:{op}")
-    if isinstance(made, str):
-        error_box(made)
-    elif made is not None:
-        _show(made, f"{key}:{style}:{op}")
-
-
-def _made(file: Opened, held: Exporting, key: str) -> Packed | str | None:
-    """An export that this session asked for, with its progress and a stop; ``None`` until it is there."""
-    asked = f"exported:{key}"
-    going = held.going
-    problem = going.problem()
-    if problem is None and st.session_state.get(asked):
-        if held.made is None and going.busy:
-            going.wait(AT_ONCE_S)
-        if held.made is not None:
-            return held.made
-        if going.busy:
-            show_background(file, going, f"export:{key}")
-            return None
-        problem = going.problem()
-    stopped = st.session_state.pop(asked, False) and problem is None
-    letters_on_primary()
-
-    def ask() -> None:
-        st.session_state[asked] = True
-        held.start()
-
-    st.button("Export", key=f"export:{key}", type="primary", icon=":material/science:", on_click=ask)
-    said = "The test is run before it is shown: it must pass on what loses nothing and fail on the loss."
-    st.caption(f"Stopped: the test was not run to its end, and nothing of it is kept. {said}" if stopped else said)
-    if problem is not None:
-        error_box(problem)
-    return None
-
-
-def _pick_row(found: Inspection, shrunk: Shrunk, key: str) -> str:
-    lengths = {_AS_CAPTURED: found.row.length, _SHRUNK: shrunk.row.length}
-    widget = f"which:{key}"
-    st.session_state.setdefault(widget, _SHRUNK)
-    st.segmented_control(
-        "Row",
-        list(lengths),
-        key=widget,
-        format_func=lambda name: f"{name}, {plural(lengths[name], 'score')}",
-        required=True,
-    )
-    return str(st.session_state[widget])
-
-
-def _pick_style(key: str) -> str:
-    widget = f"style:{key}"
-    st.session_state[widget] = state.current().style or STYLES[0]
-    st.segmented_control("Style", STYLES, key=widget, on_change=state.bound("style", widget), required=True)
-    return str(st.session_state[widget])
-
-
-def _pick_op(case: Case, path: Path, style: str, op: str | None, key: str) -> tuple[Case, str | None]:
-    """The op that a test calls, where the style can call several that send rows to the path; the row under it."""
-    able = able_ops(path, ops_of(style))
-    if len(able) < 2:
-        return case, op
-    widget = f"op:{key}:{style}"
-    st.session_state.setdefault(widget, case.op if case.op in able else able[0])
-    st.selectbox("Op that the test calls", able, key=widget, width=320)
-    chosen = str(st.session_state[widget])
-    if chosen == case.op:
-        return case, op
-    view = state.current()
-    release = view.release if belongs(view.release, chosen) else None
-    return Case(case.row, chosen, release, view.device, case.k), chosen
-
-
-def _show(made: Packed, key: str) -> None:
-    done = made.exported
-    st.markdown(state.plain(f"Proved: {', '.join(done.proved)}."))
-    names = list(made.contents)
-    for name in names[1:]:
-        st.caption(state.plain(name))
-        text = made.contents[name].decode()
-        language = _LANGUAGES[PurePosixPath(name).suffix]
-        code(
-            text,
-            language,
-            height=_CODE if text.count("\n") > _LINES else "content",
-            wrap_lines=language == "json",
-        )
-    if done.run:
-        st.caption("Run it with")
-        code(done.run)
-    size = f"The fixture is {PurePosixPath(names[0]).name}, {count(len(made.contents[names[0]]))} bytes"
-    trace = done.style == TRACE
-    st.caption(state.plain(f"{size}; the files belong at these places of a trace set." if trace else f"{size}."))
-    with st.container(horizontal=True):
-        st.download_button(
-            "All files (.zip)" if trace else "Both (.zip)",
-            made.zipped,
-            file_name=f"{PurePosixPath(names[0]).stem}-{done.style}.zip",
-            mime="application/zip",
-            key=f"zip:{key}",
-            on_click="ignore",
-            icon=":material/download:",
-            type="primary",
-        )
-        if not trace:
-            _download("Fixture (.safetensors)", names[0], made, key)
-            _download("Test (.py)", names[1], made, key)
-
-
-def _download(title: str, name: str, made: Packed, key: str) -> None:
-    st.download_button(
-        title,
-        lambda: made.contents[name],
-        file_name=PurePosixPath(name).name,
-        mime="application/octet-stream",
-        key=f"{title}:{key}",
-        on_click="ignore",
-        icon=":material/download:",
-    )
+EXPORT = state.beside_row("export", from_params, to_params, also=("path", "variant"))

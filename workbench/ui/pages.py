@@ -6,11 +6,12 @@ from pathlib import Path
 
 import streamlit as st
 
-from workbench.ui import compare, inspector, overview, remedies, repeat, whatif
+from workbench.ui import compare, export, inspector, overview, remedies, repeat, whatif
 from workbench.ui.compare_view import COMPARE
 from workbench.ui.divergence import divergence_page
 from workbench.ui.divergence_view import COMPARED
 from workbench.ui.environment import environment_page
+from workbench.ui.export_view import EXPORT
 from workbench.ui.navigation import Bar, Stop
 from workbench.ui.overview_view import OVERVIEW
 from workbench.ui.paths import paths_page
@@ -46,6 +47,7 @@ def _groups() -> list[list[Stop]]:
             Stop(whatif.page(), ASKED),
             Stop(remedies.page(), REMEDIES),
             Stop(repeat.page(), REPEAT),
+            Stop(export.page(), EXPORT),
         ],
         [
             Stop(st.Page(releases_page, title="Releases", url_path="releases"), RELEASED),

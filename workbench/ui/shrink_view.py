@@ -14,22 +14,19 @@ from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
 from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
-from workbench.ui import state
+from workbench.ui import inspector, state
 from workbench.ui.background import show_background
 from workbench.ui.common import error_box
 from workbench.ui.library import local
 from workbench.ui.loading import Opened
+from workbench.ui.rowpage import Shown
 from workbench.ui.work import LIMIT, Work, work
 
 
-def show_shrink(
-    file: Opened, found: Inspection, number: int, key: str, path: str, variant: str
-) -> tuple[Shrunk, Case] | None:
-    """Shrink the row on a path where asked to; gives the smallest row so far, where there is one that is smaller.
-
-    ``key`` names the row, the path and the variant.
-    """
+def show_shrink(shown: Shown, path: str, variant: str) -> tuple[Shrunk, Case] | None:
+    """Shrink the row on a path where asked to; gives the smallest row so far, where there is one that is smaller."""
     st.markdown("##### Shrink")
+    file, found, number, key = shown.file, shown.seen, shown.number, f"{shown.key}:{path}:{variant}"
     row = work(file, state.current(), number, path, variant)
     if row.going.busy:
         show_background(file, row.going, f"shrink:{key}")
@@ -61,6 +58,11 @@ def show_shrink(
     return shrunk, case
 
 
+def is_shrinking(shown: Shown, path: str, variant: str) -> bool:
+    """Whether the row is being shrunk just now, for whichever session."""
+    return work(shown.file, state.current(), shown.number, path, variant).going.busy
+
+
 def _button(title: str, row: Work, file: Opened, found: Inspection, key: str, path: str, variant: str) -> None:
     st.button(
         title,
@@ -87,7 +89,7 @@ def _take_away(file: Opened, row: Work, shrunk: Shrunk, number: int, key: str) -
             error_box(error)
         else:
             state.settle(path=shrunk.path, view=None)
-            st.rerun()
+            st.switch_page(inspector.page(), query_params=state.current().to_params())
     st.download_button(
         "Download as a capture",
         row.content,

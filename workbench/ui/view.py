@@ -8,7 +8,6 @@ from typing import Any
 
 from workbench.capture.values import shown
 from workbench.errors import UsageError
-from workbench.export.writing import STYLES
 from workbench.figures.bins import MAX_RADIUS
 from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.devices import get_device
@@ -17,7 +16,7 @@ from workbench.paths.routing import get_op
 from workbench.ui.carried import Params, V
 from workbench.words import few
 
-VIEWS = {"bins": "Bins", "capacity": "Capacity", "diff": "Value diff", "export": "Shrink and export"}
+VIEWS = {"bins": "Bins", "capacity": "Capacity", "diff": "Value diff"}
 MODEL, RECORDED, CUDA, VENDOR = ENGINES = ("model", "recorded", "cuda", "vendor")
 # The fields that say which row is shown, and in which circumstances: every page that concerns one row carries them.
 ROW = ("capture", "digest", "scores", "lengths", "starts", "indices", "row", "k", "op", "release", "device")
@@ -38,7 +37,7 @@ class View:
         row, k, op, release, device: what is inspected and in which circumstances.
         view: one of ``VIEWS``. engine: one of ``ENGINES``. path: a path.
         bin: a coarse bin. around: bins to either side. seed: of the arrival order.
-        variant: of the path that is shrunk on and exported. style: of the export.
+        variant: of the path.
     """
 
     capture: str | None = None
@@ -59,7 +58,6 @@ class View:
     around: int | None = None
     seed: int | None = None
     variant: str | None = None
-    style: str | None = None
 
     @property
     def names(self) -> tuple[str | None, str | None, str | None, str | None]:
@@ -146,7 +144,6 @@ _READ: dict[str, Callable[[str], Any]] = {
     "around": one_of(RADII),
     "seed": _whole(0, 2**31 - 1),
     "variant": one_of(VARIANTS),
-    "style": one_of(STYLES),
 }
 assert set(_READ) == {field.name for field in fields(View)}
 

@@ -10,7 +10,6 @@ from workbench.ui import state
 from workbench.ui.bins_view import show_bins
 from workbench.ui.capacity_view import show_capacity
 from workbench.ui.diff_view import show_diff
-from workbench.ui.export_view import show_export
 from workbench.ui.row_report import offer_page
 from workbench.ui.rowpage import Shown, row_fragment
 from workbench.ui.view import VIEWS
@@ -37,8 +36,6 @@ def show_views(shown: Shown) -> None:
             show_capacity(found, key, page)
         case "diff":
             show_diff(file, found, number, key, (middle, right), page)
-        case "export":
-            show_export(file, found, number, key, (middle, right))
         case _:
             show_bins(found, key, (middle, right), page)
     state.write_url()
