@@ -20,7 +20,7 @@ Open = Callable[..., AppTest]
 
 def links(test: AppTest) -> dict[str, dict[str, str]]:
     """What the links of the bar say, by the page's name."""
-    found = {one.proto.label: parse_qs(one.proto.query_string) for one in list(test.get("page_link"))[:10]}
+    found = {one.proto.label: parse_qs(one.proto.query_string) for one in list(test.get("page_link"))[:11]}
     assert all((KEPT in said) == bool(said) for said in found.values())
     return {label: {name: texts[-1] for name, texts in said.items() if name != KEPT} for label, said in found.items()}
 
@@ -29,11 +29,12 @@ def test_links_say_what_the_page_will_show(app: Open) -> None:
     test = app(capture=BAD, row="2", view="capacity", path="vllm.filtered")
     assert not test.exception
     said = links(test)
-    assert " ".join(said) == ("Overview Divergence Inspect Compare What-if Remedies Repeat Releases Paths Environment")
+    names = "Overview Divergence Inspect Compare What-if Remedies Repeat Export Releases Paths Environment"
+    assert " ".join(said) == names
     row = {"capture": BAD, "digest": param(test, "digest"), "row": "2"}
     assert said["Inspect"] == row | {"view": "capacity", "path": "vllm.filtered"}
     assert said["Compare"] == said["Remedies"] == row
-    assert said["What-if"] == row | {"path": "vllm.filtered"}
+    assert said["What-if"] == said["Export"] == row | {"path": "vllm.filtered"}
     assert said["Overview"] == said["Paths"] == {}  # nothing was chosen there yet
     pick(test, "k").set_value("1024").run()  # type: ignore[attr-defined]
     assert links(test)["Compare"] == row | {"k": "1024"}
