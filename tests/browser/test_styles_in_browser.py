@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import streamlit as st
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import ROOT, SIZE, serving
-from tests.browser.driving import open_app, settle
+from tests.browser.driving import SLOW_MS, open_app, settle
 
 # The texts of the styles that the page adds, and each selector with whether something is found by it. Streamlit's own
 # styles stand in the head.
@@ -48,3 +48,12 @@ def test_every_selector_of_the_styles_finds_an_element(browser: Browser, tmp_pat
         f"Streamlit {st.__version__} has no element for {lost}: the styles in workbench/ui/*.css and ui/common.py "
         "name elements as another release did"
     )
+
+
+def test_a_page_that_is_being_drawn_has_no_button_that_leaves_it_half_drawn(page: Page, tmp_path: Path) -> None:
+    with serving([], tmp_path / "app.log") as url:  # the first session waits for all that is imported then
+        page.goto(f"{url}/export")
+        expect(page.get_by_test_id("stStatusWidgetRunningIcon")).to_be_visible(timeout=SLOW_MS)
+        expect(page.get_by_test_id("stStatusWidget").locator("button")).to_have_count(1)  # Streamlit's own
+        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+        settle(page, 3 * SLOW_MS)

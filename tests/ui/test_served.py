@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from workbench.ui.served import HEAD, SCRIPT, WHERE, index, is_session, routes, said
+from workbench.ui.served import HEAD, NO_STOP, SCRIPT, WHERE, index, is_session, routes, said
 
 
 def test_the_page_says_where_the_app_is() -> None:
@@ -51,7 +51,7 @@ def test_every_page_has_an_address_and_files_have_others() -> None:
     assert len(names) > 4
     text = index().read_text(encoding="utf-8")
     for name in names:
-        lines = WHERE + SCRIPT if name else SCRIPT  # the first page's address is where the app is
+        lines = (WHERE if name else "") + SCRIPT + NO_STOP  # the first page's address is where the app is
         assert answer(f"/{name}") == (200, said(text, lines).encode())
     for path in ("/favicon.png", "/index.html", "/_stcore/health", "/overview/_stcore/health", "/static/js/a.js"):
         assert answer(path)[0] == 404  # Streamlit's own routes answer, which come after these

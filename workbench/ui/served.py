@@ -2,7 +2,9 @@
 
 Streamlit's script in the browser does not know whether ``/overview`` is a page, or the folder that the whole app is
 served below. It tries the latter first, and each cold start of a page then shows two requests that were not found.
-``WHERE`` says where the app is. ``served.js`` says why it stands there.
+``WHERE`` says where the app is. ``served.js`` says why it stands there. ``NO_STOP`` takes away the button Stop that
+Streamlit shows at the top while a page is drawn: it ends the drawing where it is, and the page stays half empty. What
+takes a while has a button of the workbench's own, which stops the work.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ WHERE = (
     "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + "
     'location.pathname.replace(/[/]+[^/]+[/]*$/, "/")}</script>'
 )
+NO_STOP = "<style>[data-testid=stStatusWidget] button {display: none}</style>"
 SCRIPT = f"<script>{Path(__file__).with_suffix('.js').read_text(encoding='utf-8')}</script>"
 
 
@@ -44,11 +47,11 @@ def routes() -> list[BaseRoute]:
 
 
 def _first(request: Request) -> Response:
-    return _answer(SCRIPT)
+    return _answer(SCRIPT + NO_STOP)
 
 
 def _page(request: Request) -> Response:
-    return _answer(WHERE + SCRIPT)
+    return _answer(WHERE + SCRIPT + NO_STOP)
 
 
 def _answer(lines: str) -> Response:
