@@ -13,6 +13,8 @@ SLOW_MS = 40_000
 HEADER, LINE = 31, 31  # pixels of the row list's header and lines
 BAD = "capture=dumps/bad-row.safetensors"
 
+expect.set_options(timeout=SLOW_MS)  # of whatever is waited for: the machine may do much else
+
 
 def open_app(page: Page, url: str, slow_ms: int = SLOW_MS) -> None:
     page.goto(url)
@@ -24,7 +26,7 @@ def settle(page: Page, slow_ms: int = SLOW_MS) -> None:
     page.wait_for_timeout(300)
     idle = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
     page.wait_for_function(idle, timeout=slow_ms)
-    expect(page.locator('[data-testid="stSkeleton"]')).to_have_count(0, timeout=SLOW_MS)
+    expect(page.locator('[data-testid="stSkeleton"]')).to_have_count(0)
     page.wait_for_timeout(400)
 
 
@@ -70,7 +72,7 @@ def click_row(page: Page, line: int, row: int) -> None:
     box = table.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] - 30, box["y"] + HEADER + LINE * line + LINE / 2)
-    expect(page).to_have_url(re.compile(rf"[?&]row={row}(&|$)"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile(rf"[?&]row={row}(&|$)"))
     settle(page)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Page, expect
 
-from tests.browser.driving import BAD, SLOW_MS, open_app, params, settle
+from tests.browser.driving import BAD, open_app, params, settle
 from workbench.capture import Call, Row, write_capture
 
 
@@ -18,7 +18,7 @@ def test_an_engine_is_chosen_and_carried(page: Page, served: str) -> None:
     expect(main.get_by_text("0 of 512 lost")).to_be_visible()  # as recorded
     main.get_by_role("combobox", name=re.compile("Engine")).click()
     page.get_by_role("option", name="vendor").click()
-    expect(page).to_have_url(re.compile("engine=vendor"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile("engine=vendor"))
     settle(page)
     there = main.get_by_role("button", name="Call vllm.persistent_topk of vllm==0.26.0")
     answers = main.get_by_text("The model answers, for the vendor engine gives no selection here")
@@ -36,16 +36,16 @@ def test_stop_takes_the_place_of_inspect_all(page: Page, served: str, tmp_path: 
     side = page.get_by_test_id("stSidebar")
     side.get_by_role("button", name="Open a file").click()
     page.locator('input[type="file"]').set_input_files(tmp_path / "many.safetensors")
-    expect(page).to_have_url(re.compile("many"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile("many"))
     everything = side.get_by_role("button", name="Inspect all 200 rows")
-    expect(everything).to_be_visible(timeout=SLOW_MS)
+    expect(everything).to_be_visible()
     settle(page)
     page.keyboard.press("Escape")
     everything.click()
     stop = side.get_by_role("button", name="Stop")
-    expect(stop).to_be_visible(timeout=SLOW_MS)
-    expect(side.get_by_text(re.compile("Inspecting rows"))).to_be_visible(timeout=SLOW_MS)
+    expect(stop).to_be_visible()
+    expect(side.get_by_text(re.compile("Inspecting rows"))).to_be_visible()
     expect(everything).to_have_count(0, timeout=500)  # no greyed copy of it
     stop.click()
-    expect(everything).to_be_visible(timeout=SLOW_MS)
-    expect(stop).to_have_count(0, timeout=SLOW_MS)
+    expect(everything).to_be_visible()
+    expect(stop).to_have_count(0)

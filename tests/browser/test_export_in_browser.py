@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 
 from playwright.sync_api import Error, Page, expect
 
@@ -15,13 +16,17 @@ def test_shrinking_a_million_scores_is_stopped_and_leaves_the_page_as_it_was(pag
     page.get_by_role("button", name="Shrink", exact=True).click()
     stop = page.get_by_role("button", name="Stop", exact=True)
     done = page.get_by_text(re.compile(r"Row 0 shrank from 1048576 scores to 4097"))
-    expect(stop.or_(done).first).to_be_visible(timeout=SLOW_MS)
+    expect(stop.or_(done).first).to_be_visible()
     with contextlib.suppress(Error):  # it may be done by now
         stop.click(timeout=5000)
     settle(page)
-    expect(stop).to_have_count(0, timeout=SLOW_MS)
+    expect(stop).to_have_count(0)
     expect(page.locator('[data-testid="stException"]')).to_have_count(0)
     going_on = page.get_by_role("button", name=re.compile("^(Shrink|Go on)$"))
-    if going_on.count():
-        going_on.click()
-    expect(done).to_be_visible(timeout=3 * SLOW_MS)  # a second of work, on a machine that may do much else
+    end = time.monotonic() + 3 * SLOW_MS / 1000  # a second of work, on a machine that may do much else
+    while not done.count():
+        assert time.monotonic() < end, "the row is not shrunk"
+        with contextlib.suppress(Error):  # it works, or it is done by now
+            going_on.click(timeout=2000)
+        settle(page)
+    expect(page.locator('[data-testid="stException"]')).to_have_count(0)

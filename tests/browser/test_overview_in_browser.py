@@ -10,7 +10,6 @@ from tests.browser.driving import (
     HEADER,
     LINE,
     MEGABYTE,
-    SLOW_MS,
     clipped,
     open_app,
     params,
@@ -33,16 +32,16 @@ def test_a_clicked_row_is_shown_and_leads_to_the_inspector(page: Page, served: s
     box = table.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] - 40, box["y"] + HEADER + LINE * 1 + LINE / 2)
-    expect(page).to_have_url(re.compile(r"[?&]row=\d+"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile(r"[?&]row=\d+"))
     settle(page)
     shown = params(page)
     expect(page.get_by_role("heading", name=f"Row {shown['row']} of {shown['file']}")).to_be_visible()
     page.get_by_role("link", name=f"Inspect row {shown['row']} of dumps/{shown['file']}").click()
-    expect(page.get_by_text(f"· row {shown['row']}")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text(f"· row {shown['row']}")).to_be_visible()
     settle(page)
     assert params(page)["capture"] == f"dumps/{shown['file']}"
     page.go_back()
-    expect(page.get_by_role("heading", name=f"Row {shown['row']} of {shown['file']}")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_role("heading", name=f"Row {shown['row']} of {shown['file']}")).to_be_visible()
 
 
 def test_nothing_is_clipped_or_wider_than_the_window(page: Page, served: str) -> None:

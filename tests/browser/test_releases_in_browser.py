@@ -7,7 +7,6 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.browser.driving import (
-    SLOW_MS,
     click_mark,
     clipped,
     open_app,
@@ -25,17 +24,17 @@ def test_a_clicked_mark_shows_its_cell_and_leads_to_the_row(page: Page, served: 
     assert sentence(page).startswith("1 of 3 rows loses winners in some release from vllm==0.20.2 to 0.33.0")
     expect(page.get_by_text("Row 1 in vllm==0.32.0: loses")).to_be_visible()
     click_mark(page, "loses", at=3)
-    expect(page).to_have_url(re.compile(r"[?&]at=vllm%3D%3D0\.24\.0(&|$)"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile(r"[?&]at=vllm%3D%3D0\.24\.0(&|$)"))
     settle(page)
     expect(page.get_by_text("Row 1 in vllm==0.24.0: loses")).to_be_visible()
     click_mark(page, "clean", at=1)
-    expect(page.get_by_text("Row 0 in vllm==0.20.2: clean")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("Row 0 in vllm==0.20.2: clean")).to_be_visible()
     settle(page)
     page.go_back()
-    expect(page.get_by_text("Row 1 in vllm==0.24.0: loses")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("Row 1 in vllm==0.24.0: loses")).to_be_visible()
     settle(page)
     page.get_by_role("link", name="Inspect row 1").click()
-    expect(page.get_by_text("· row 1")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("· row 1")).to_be_visible()
     settle(page)
     shown = params(page)
     assert (shown["capture"], shown["row"], shown["release"]) == ("dumps/bad-row.safetensors", "1", "vllm==0.24.0")

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.driving import BAD, SLOW_MS, click_mark, clipped, open_within_a_megabyte, sentence, settle
+from tests.browser.driving import BAD, click_mark, clipped, open_within_a_megabyte, sentence, settle
 
 
 def test_a_clicked_mark_shows_its_remedy_and_a_step_back_the_last_one(page: Page, served: str) -> None:
@@ -16,8 +16,8 @@ def test_a_clicked_mark_shows_its_remedy_and_a_step_back_the_last_one(page: Page
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth - innerWidth") <= 0
     assert clipped(page) == []
     click_mark(page, "does not help", at=0)
-    expect(page).to_have_url(re.compile(r"[?&]remedy="), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile(r"[?&]remedy="))
     settle(page)
     expect(page.get_by_role("heading", name="vllm==0.33.0: keeps every winner")).to_have_count(0)
     page.go_back()
-    expect(page.get_by_role("heading", name="vllm==0.33.0: keeps every winner")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_role("heading", name="vllm==0.33.0: keeps every winner")).to_be_visible()

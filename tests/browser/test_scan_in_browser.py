@@ -22,16 +22,16 @@ def test_a_folder_is_scanned_from_a_cold_start(page: Page, served: str) -> None:
     assert clipped(page) == []
     link = page.get_by_role("link", name=re.compile("^Inspect row"))
     link.click()
-    expect(page.get_by_text("Route: why the row takes this path")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("Route: why the row takes this path")).to_be_visible()
     settle(page)
     assert params(page)["capture"].startswith("dumps/")
     page.go_back()
-    expect(page.get_by_role("button", name="Look again")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_role("button", name="Look again")).to_be_visible()
 
 
 def test_repeated_calls_are_drawn(page: Page, served: str) -> None:
     open_app(page, f"{served}/repeat?capture=dumps/bad-row.safetensors&row=1&calls=6&engine=model")
-    expect(page.get_by_text("Values missing, call by call")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("Values missing, call by call")).to_be_visible()
     assert sentence(page).startswith("6 calls of vllm.histogram_256 (stock): values vary")
     expect(page.get_by_text("the cut, k = 512")).to_be_visible()
     assert clipped(page) == []

@@ -7,7 +7,7 @@ from urllib.parse import urlparse
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.driving import BAD, SLOW_MS, click_row, open_app, params, sentence, settle, turn_to
+from tests.browser.driving import BAD, click_row, open_app, params, sentence, settle, turn_to
 
 
 def test_back_turns_to_the_last_row_and_forward_to_the_next(page: Page, served: str) -> None:
@@ -19,8 +19,8 @@ def test_back_turns_to_the_last_row_and_forward_to_the_next(page: Page, served: 
     click_row(page, 1, row=0)
     for go, row, said in (("back", 2, second), ("back", 1, first), ("forward", 2, second)):
         page.go_back() if go == "back" else page.go_forward()
-        expect(page).to_have_url(re.compile(rf"[?&]row={row}(&|$)"), timeout=SLOW_MS)
-        expect(page.get_by_text(f"· row {row}")).to_be_visible(timeout=SLOW_MS)
+        expect(page).to_have_url(re.compile(rf"[?&]row={row}(&|$)"))
+        expect(page.get_by_text(f"· row {row}")).to_be_visible()
         settle(page)
         assert sentence(page) == said
         assert params(page)["row"] == str(row)
@@ -33,7 +33,7 @@ def test_every_step_back_is_the_page_before_as_it_was(page: Page, served: str) -
     turn_to(page, "Inspect")
     click_row(page, 2, row=2)
     page.get_by_text("Capacity", exact=True).first.click()  # a view, by a fragment
-    expect(page).to_have_url(re.compile("view=capacity"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile("view=capacity"))
     met.append(page.url)
     for name in ("Compare", "What-if"):
         turn_to(page, name)
@@ -43,7 +43,7 @@ def test_every_step_back_is_the_page_before_as_it_was(page: Page, served: str) -
         page.go_back() if step == "back" else page.go_forward()
         settle(page)
         assert page.url == met[at]
-        expect(page.get_by_text("· row 2")).to_be_visible(timeout=SLOW_MS)
+        expect(page.get_by_text("· row 2")).to_be_visible()
     assert page.locator('[data-testid="stException"]').count() == 0
     turn_to(page, "Inspect")  # by a link that was drawn when the view was chosen already
     assert page.url == met[0]
@@ -64,7 +64,7 @@ def test_all_pages_are_named_in_one_line_and_open_in_another_tab(page: Page, ser
         page.get_by_role("link", name="Inspect", exact=True).click(modifiers=["Control"])
     other = opened.value
     settle(other)
-    expect(other.get_by_text("· row 2")).to_be_visible(timeout=SLOW_MS)
+    expect(other.get_by_text("· row 2")).to_be_visible()
     assert urlparse(other.url).path == "/"
     assert params(other) == params(page)
 
@@ -82,7 +82,7 @@ def test_a_wide_capture_shows_its_first_row_while_the_list_is_filled(page: Page,
 
 def test_every_column_of_the_paths_is_on_screen(page: Page, served: str) -> None:
     open_app(page, f"{served}/paths")
-    expect(page.get_by_text("All paths")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_text("All paths")).to_be_visible()
     table = page.locator('[data-testid="stDataFrame"]').last
     table.scroll_into_view_if_needed()
     scroller = table.locator(".dvn-scroller")
@@ -108,8 +108,8 @@ def test_a_key_turns_to_the_next_bad_row(page: Page, served: str) -> None:
     open_app(page, f"{served}/?{BAD}&row=0")
     expect(page.get_by_role("button", name="Previous bad row")).to_be_disabled()
     page.keyboard.press("n")
-    expect(page).to_have_url(re.compile(r"[?&]row=1(&|$)"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile(r"[?&]row=1(&|$)"))
     settle(page)
     expect(page.get_by_role("button", name="Next bad row")).to_be_disabled()
     page.go_back()
-    expect(page).to_have_url(re.compile(r"[?&]row=0(&|$)"), timeout=SLOW_MS)
+    expect(page).to_have_url(re.compile(r"[?&]row=0(&|$)"))

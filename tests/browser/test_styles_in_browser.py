@@ -53,7 +53,7 @@ def test_every_selector_of_the_styles_finds_an_element(browser: Browser, tmp_pat
 def test_a_page_that_is_being_drawn_has_no_button_that_leaves_it_half_drawn(page: Page, tmp_path: Path) -> None:
     with serving([], tmp_path / "app.log") as url:  # the first session waits for all that is imported then
         page.goto(f"{url}/export")
-        expect(page.get_by_test_id("stStatusWidgetRunningIcon")).to_be_visible(timeout=SLOW_MS)
+        expect(page.get_by_test_id("stStatusWidgetRunningIcon")).to_be_visible()
         expect(page.get_by_test_id("stStatusWidget").locator("button")).to_have_count(1)  # Streamlit's own
         expect(page.get_by_role("button", name="Stop")).to_have_count(0)
         settle(page, 3 * SLOW_MS)

@@ -20,8 +20,8 @@ def test_a_mark_is_clicked_and_undone(page: Page, served: str) -> None:
     page.set_viewport_size({"width": 1280, "height": 1300})
     page.goto(served + LINK)
     as_it_is = page.get_by_text("On vllm.histogram_256 (stock) this row is at risk: 9000 scores share")
-    expect(as_it_is).to_be_visible(timeout=30_000)
-    expect(page.locator(".js-plotly-plot .point").first).to_be_visible(timeout=10_000)
+    expect(as_it_is).to_be_visible()
+    expect(page.locator(".js-plotly-plot .point").first).to_be_visible()
     for _ in range(20):  # the page may still move while it settles
         x, y = page.evaluate(PLACE, 12)
         page.mouse.move(x - 3, y)
@@ -30,8 +30,8 @@ def test_a_mark_is_clicked_and_undone(page: Page, served: str) -> None:
         if page.locator(".hoverlayer .hovertext", has_text="key bits 12").count():
             break
     page.mouse.click(x, y)
-    expect(page.get_by_text("With a key of 12 bits this row would be safe")).to_be_visible(timeout=10_000)
+    expect(page.get_by_text("With a key of 12 bits this row would be safe")).to_be_visible()
     expect(page).to_have_url(re.compile("key_bits=12"))
     page.go_back()
-    expect(as_it_is).to_be_visible(timeout=10_000)
+    expect(as_it_is).to_be_visible()
     expect(page).not_to_have_url(re.compile("key_bits=12"))
