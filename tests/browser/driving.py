@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -10,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 MEGABYTE = 1_000_000
 SLOW_MS = 40_000
+Place = tuple[float, float]  # from the upper left corner of the window, in pixels
 HEADER, LINE = 31, 31  # pixels of the row list's header and lines
 BAD = "capture=dumps/bad-row.safetensors"
 
@@ -69,6 +71,7 @@ def bars(page: Page, trace: int = 0) -> list[dict[str, float]]:
 def click_row(page: Page, line: int, row: int) -> None:
     """Click into the length column of a line of the row list, from 0, that holds ``row``."""
     table: Locator = page.locator('[data-testid="stSidebar"] [data-testid="stDataFrame"]')
+    expect(table.locator("canvas").first).to_be_visible()
     box = table.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] - 30, box["y"] + HEADER + LINE * line + LINE / 2)
@@ -95,9 +98,27 @@ def click_mark(page: Page, state: str, at: int = 0) -> None:
     names = page.locator(".js-plotly-plot .legendtext").all_text_contents()
     assert state in names
     marks = page.locator(".js-plotly-plot .scatterlayer .trace").nth(names.index(state)).locator("path.point")
-    box = marks.nth(at).bounding_box()
-    assert box is not None
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    def place() -> Place:
+        box = marks.nth(at).bounding_box()
+        assert box is not None
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    click_in_plot(page, place)
+
+
+def click_in_plot(page: Page, place: Callable[[], Place]) -> None:
+    """Click what a picture has at a place once it says that the pointer is on it: a picture may still move while a page
+    settles, and does not hear of a click on what it does not know to be there."""
+    said = page.locator(".js-plotly-plot .hoverlayer .hovertext")
+    for _ in range(SLOW_MS // 300):
+        x, y = place()
+        page.mouse.move(x - 3, y)
+        page.mouse.move(x, y)
+        page.wait_for_timeout(300)
+        if said.count() and place() == (x, y):
+            break
+    page.mouse.click(x, y)
 
 
 def press(page: Page, name: str) -> None:

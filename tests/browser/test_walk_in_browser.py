@@ -17,6 +17,7 @@ from tests.browser.driving import (
     MEGABYTE,
     SLOW_MS,
     bars,
+    click_in_plot,
     click_mark,
     clipped,
     download,
@@ -79,8 +80,11 @@ def test_a_bad_row_is_found_read_compared_and_exported(walker: Page, cold: str, 
     assert sentence(page).startswith(LOST)
     looks_right(page)
 
-    (over,) = bars(page, trace=1)
-    page.mouse.click(over["x"], over["y"])
+    def over() -> tuple[float, float]:
+        (bar,) = bars(page, trace=1)
+        return bar["x"], bar["y"]
+
+    click_in_plot(page, over)
     expect(page.get_by_text(BREACHED)).to_be_visible()
     settle(page)
     assert params(page)["bin"] == "204"

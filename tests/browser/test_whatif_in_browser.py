@@ -6,6 +6,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.browser.driving import click_in_plot
+
 LINK = "/what-if?capture=dumps%2Fbad-row.safetensors&row=1&path=vllm.histogram_256&against=key_bits"
 PLACE = """(value) => {
     const chart = document.querySelector('.js-plotly-plot'), box = chart.getBoundingClientRect();
@@ -22,14 +24,7 @@ def test_a_mark_is_clicked_and_undone(page: Page, served: str) -> None:
     as_it_is = page.get_by_text("On vllm.histogram_256 (stock) this row is at risk: 9000 scores share")
     expect(as_it_is).to_be_visible()
     expect(page.locator(".js-plotly-plot .point").first).to_be_visible()
-    for _ in range(20):  # the page may still move while it settles
-        x, y = page.evaluate(PLACE, 12)
-        page.mouse.move(x - 3, y)
-        page.mouse.move(x, y)
-        page.wait_for_timeout(300)
-        if page.locator(".hoverlayer .hovertext", has_text="key bits 12").count():
-            break
-    page.mouse.click(x, y)
+    click_in_plot(page, lambda: tuple(page.evaluate(PLACE, 12)))
     expect(page.get_by_text("With a key of 12 bits this row would be safe")).to_be_visible()
     expect(page).to_have_url(re.compile("key_bits=12"))
     page.go_back()
