@@ -11,9 +11,9 @@ import workbench as wb
 from tests import truth
 from tests.analysis.test_whatif import crowded
 from workbench.analysis.whatif import Alteration
-from workbench.paths.catalog import get_path
+from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.case import Case
-from workbench.runs.whatif_words import altered_words, what_if_sentence
+from workbench.runs.whatif_words import altered_words, standing_word, what_if_sentence, what_if_sentences
 
 PATH = "vllm.histogram_256"
 
@@ -62,9 +62,9 @@ def test_truth_cases_would_have_been_safe_with_what_they_held() -> None:
 def test_the_sentence_says_what_would_be_what_is_and_what_would_do(row: wb.Row) -> None:
     assert what_if_sentence(wb.what_if(row, PATH, capacity=6144)) == (
         "With a buffer of 6144 this row would be safe on vllm.histogram_256 (stock): 5000 scores share the threshold "
-        "bin, the buffer holds 6144. As it is, it is at risk: 5000 scores share the threshold bin, the buffer holds "
-        f"4096, and {412 * (1 - 4096 / 5000):.4g} of 512 winners are lost on average. The least buffer that is safe "
-        "holds 5000."
+        "bin, the buffer holds 6144. The least buffer that is safe holds 5000. As it is, it is at risk: 5000 scores "
+        f"share the threshold bin, the buffer holds 4096, and {412 * (1 - 4096 / 5000):.4g} of 512 winners are lost on "
+        "average."
     )
     assert what_if_sentence(wb.what_if(row, PATH)).startswith("On vllm.histogram_256 (stock) this row is at risk: 5000")
     refused = what_if_sentence(wb.what_if(row, PATH, k=700))
@@ -92,12 +92,58 @@ def test_other_endings(row: wb.Row) -> None:
     side_by_side = wb.Row(row.scores.sort().values, 20000, call=wb.Call(k=512))  # 100, 2500 and 2400 in three blocks
     clusters = what_if_sentence(wb.what_if(side_by_side, "vllm.cooperative_8", capacity=6144))
     assert "the blocks store 2148 of them" in clusters
-    assert clusters.endswith("The least buffer that is safe holds 4900, and each block 2400.")
+    assert "on average. The least buffer that is safe holds 4900, and each block 2400. As it is, it is" in clusters
     exact = what_if_sentence(
         wb.what_if(wb.Row(crowded(5000, 40000), 40000, call=wb.Call(k=512)), "vllm.radix", scale=2)
     )
     assert "least buffer" not in exact
-    assert what_if_sentence(wb.what_if(row, PATH, shift=2.0**24)).endswith("could take its place.")
+    assert "could take its place. As it is, it is" in what_if_sentence(wb.what_if(row, PATH, shift=2.0**24))
+
+
+def test_what_answers_the_question_comes_first(row: wb.Row) -> None:
+    """Of a buffer the least one that holds, of scores what became of them; what is said beside comes after."""
+    holds = "The least buffer that is safe holds 5000."
+    for altered in ({}, {"capacity": 6144}, {"capacity": 4500, "scale": 2.0}):
+        first, *others = what_if_sentences(wb.what_if(row, PATH, **altered))  # type: ignore[arg-type]
+        assert first.endswith(holds)
+        assert holds not in " ".join(others)
+    first, *others = what_if_sentences(wb.what_if(row, PATH, scale=1e5))
+    assert "5000 scores share" in others[0]
+    assert "would round to an infinity in the fp16 key, where none did." in first
+    assert not first.endswith("lost on average.")
+    assert what_if_sentences(wb.what_if(row, PATH, key_bits=9))[-1].startswith("The least buffer")
+
+
+def test_a_fault_is_told_as_one() -> None:
+    """Where a kernel traps, hangs or writes past its memory nothing is selected: no loss, and no buffer is to blame."""
+    scores = crowded(5000)
+    scores[7] = math.nan
+    trap = wb.what_if(wb.Row(scores, 20000, call=wb.Call(k=512)), "sglang.deep_select", scale=2)
+    words = "NaN is checked for: the kernel traps, or marks the first slot with 0x3F3F3F3F"
+    assert what_if_sentence(trap) == (
+        f"With scores scaled by 2 this row would fault on sglang.deep_select (stock): {words}. As it is, it faults for "
+        "the same reason."
+    )
+    assert standing_word(trap.after) == "fault"
+    assert trap.curve("k").to_pandas()["finding"].tolist().count(words) > 0
+    hangs = what_if_sentence(wb.what_if(wb.Row(scores, -1, call=wb.Call(k=512)), PATH))
+    assert hangs.startswith(f"On {PATH} (stock) this row faults: length -1 is read as 4294967295: it hangs")
+    assert "buffer" not in hangs
+
+
+def test_what_is_not_judged_says_why_once(row: wb.Row) -> None:
+    asked = [wb.what_if(row, path, variant=one.name) for path in PATHS for one in path.variants if not one.modelled]
+    observed = [found for found in asked if found.after.observed]
+    assert observed
+    for found in observed:
+        where = f"{found.setting.path.name} ({found.setting.variant.name})"
+        said = f"On {where} this row is not judged: not modelled: {found.after.note}."
+        assert what_if_sentence(found) == said
+    refused = wb.Row(torch.full((4096,), 1e5), 4096, call=wb.Call(k=512))
+    assert what_if_sentence(wb.what_if(refused, PATH, capacity=6144)) == (
+        f"With a buffer of 6144 this row would be refused on {PATH} (stock): length 4096 is not above 8192. As it is, "
+        "it is refused for the same reason."
+    )
 
 
 def test_whether_scores_within_fp16_would_help_is_said() -> None:

@@ -171,6 +171,30 @@ def test_scores_beyond_fp16_are_brought_within(page: Open, folder: Path) -> None
     assert table(test)["beyond fp16"] == ("8,645", "0")
 
 
+def test_a_trap_is_shown_as_a_fault_and_not_as_a_loss(page: Open, folder: Path) -> None:
+    scores = torch.linspace(0, 1, 9000)
+    scores[5] = torch.nan
+    wb.write(folder / "nan.safetensors", [wb.Row(scores, 9000, call=wb.Call(k=512))])
+    test = page(capture="dumps/nan.safetensors", row="0", path="sglang.deep_select")
+    said = texts(test)
+    assert "On sglang.deep_select (stock) this row faults: NaN is checked for: the kernel traps" in said
+    assert "lossy for certain" not in said
+    assert "▼ fault" in said
+    assert table(test)["risk"] == ("fault", "fault")
+    marks = next(one for one in drawn(test)["data"] if one.get("name") == "p_clean")
+    assert set(marks["marker"]["symbol"]) == {"triangle-down"}
+    assert any("<br>fault: NaN is checked for: the kernel traps" in text for text in marks["hovertext"])
+    assert "▼ fault" not in texts(page())
+
+
+def test_the_buffer_that_holds_stands_out_once(page: Open) -> None:
+    """Asked of a buffer, the least one that holds is the answer."""
+    test = page(capacity="6144", path="vllm.histogram_256")
+    stands_out = next(one.value for one in test.main.markdown if "border-left" in one.value)
+    assert "The least buffer that is safe holds 9000." in stands_out
+    assert texts(test).count("The least buffer that is safe") == 1
+
+
 @pytest.mark.parametrize("against", ["key_bits", "k", "length", "scale", "shift"])
 def test_the_risk_is_drawn_against_each_parameter(page: Open, folder: Path, against: str) -> None:
     figure = drawn(page(against=against, path="vllm.histogram_256"))

@@ -46,6 +46,7 @@ _COLUMNS = (
     "capacity",
     "stored",
     "breach",
+    "finding",
 )
 
 
@@ -80,7 +81,7 @@ class Curve(Rendered):
         return self.risks[self.at.index(value)] if value in self.at else None
 
     def to_pandas(self) -> pd.DataFrame:
-        """One line a value: ``parameter``, ``value``, ``refused`` and the fields of the risk that are numbers."""
+        """One line a value: ``parameter``, ``value``, ``refused``, and the risk's level, numbers and finding."""
         import pandas as pd
 
         head = ("parameter", "value", "refused")
@@ -90,7 +91,7 @@ class Curve(Rendered):
         ]
         frame = pd.DataFrame(lines, columns=[*head, *_COLUMNS])
         for name in _COLUMNS:
-            if name not in ("level", "p_clean", "expected_missing", "breach"):
+            if name not in ("level", "p_clean", "expected_missing", "breach", "finding"):
                 frame[name] = frame[name].astype("Int64")
         return frame
 

@@ -186,10 +186,11 @@ def _print(found: WhatIf, drawn: Curve | None, about: dict[str, object], notes: 
 
 
 def _told(risk: Risk) -> tuple[object, ...]:
-    level = "refused" if risk.refused else risk.level
+    from workbench.runs.whatif_words import standing_word
+
     clean = None if risk.p_clean is None else probability(risk.p_clean, risk.level)
     mean = None if risk.expected_missing is None else number(risk.expected_missing)
-    return level, clean, mean, risk.least_missing, risk.most_missing
+    return standing_word(risk), clean, mean, risk.least_missing, risk.most_missing
 
 
 def _line(at: float, risk: Risk) -> list[object]:

@@ -10,7 +10,6 @@ from workbench.analysis.curves import Curve, against, own_value
 from workbench.analysis.whatif import Parameter
 from workbench.figures import palette
 from workbench.figures.compare import compared_figure, shown_texts
-from workbench.figures.of_inspection import colour_of
 from workbench.figures.parts import (
     LINES,
     Cell,
@@ -27,7 +26,7 @@ from workbench.figures.parts import (
 )
 from workbench.figures.remedies import HOLDS, remedies_figure, remedies_table, shown
 from workbench.figures.tables import outlook_texts
-from workbench.figures.whatif import whatif_figure, whatif_table
+from workbench.figures.whatif import standing_colour, whatif_figure, whatif_table
 from workbench.figures.words import count, plural
 from workbench.runs.advise_words import advice_sentence, cost_text, kept_text, part_sentence, stands_text
 from workbench.runs.compare import Compared
@@ -36,7 +35,7 @@ from workbench.runs.doctor import AREAS, Doctor, Fact
 from workbench.runs.remedy import Advice, Remedy
 from workbench.runs.remedy import Part as OfOp
 from workbench.runs.whatif import WhatIf
-from workbench.runs.whatif_words import LABELS, altered_words, number, what_if_sentence
+from workbench.runs.whatif_words import LABELS, altered_words, number, standing_word, what_if_sentence
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -68,9 +67,7 @@ def compared_pictures(found: Compared) -> list[Picture]:
 
 def what_if_parts(found: WhatIf) -> list[Part]:
     """A row as it is and as altered: the sentence and the numbers side by side."""
-    after = found.after
-    level = None if after.refused else after.level
-    said = Said(what_if_sentence(found), colour_of(None, level))
+    said = Said(what_if_sentence(found), standing_colour(found.after))
     return [
         said,
         *_curve_picture(found),
@@ -103,7 +100,7 @@ def curve_parts(found: Curve) -> list[Part]:
     )
     rows = [
         (
-            *(number(at), palette.REFUSED_WORD if one.refused else one.level or palette.UNKNOWN),
+            *(number(at), standing_word(one)),
             *(one.population, one.capacity, *outlook_texts(one), "; ".join(one.refused) or one.note or None),
         )
         for at, one in zip(found.at, found.risks, strict=True)

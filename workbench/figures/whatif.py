@@ -16,9 +16,9 @@ from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.scales import Scale, chance_scale, mean_scale
 from workbench.figures.tables import outlook_texts
-from workbench.figures.words import MINUS, count, plain, value
+from workbench.figures.words import MINUS, count, plain, value, wrapped
 from workbench.runs.whatif import WhatIf
-from workbench.runs.whatif_words import LABELS, number
+from workbench.runs.whatif_words import LABELS, number, standing_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ TITLES: dict[Parameter, str] = {
 }
 LOG: tuple[Parameter, ...] = ("capacity", "rank_capacity", "k", "scale")
 BLOCKS = "the blocks take"
-MARKS = {"safe": "circle", "at risk": "diamond", "certain": "x"}
+MARKS = {"safe": "circle", "at risk": "diamond", "certain": "x", "fault": palette.STANDINGS["fault"].symbol}
 _NEAR = 4  # times, that lines lie apart whose names would meet
 _LINE_STYLE = {"color": palette.MUTED, "width": 1.5}
 _LINE = 17  # pixels of a line of labels above the picture, and of a title
@@ -149,10 +149,10 @@ def _axis_place(parameter: Parameter, at: float) -> float:
 
 
 def _marks(figure: go.Figure, curve: Curve, at: np.ndarray, places: np.ndarray, lane: str) -> None:
-    """The values that were looked at: colour and symbol by level, open where the path refuses the row."""
+    """The values that were looked at: colour and symbol by how the row stands, open where none is known."""
     import plotly.graph_objects as go
 
-    levels = [one.level for one in curve.risks]
+    words = [standing_word(one) for one in curve.risks]
     figure.add_trace(
         go.Scatter(
             x=at,
@@ -162,8 +162,8 @@ def _marks(figure: go.Figure, curve: Curve, at: np.ndarray, places: np.ndarray, 
             name={"y": "population", "y2": "p_clean", "y3": "mean lost"}[lane],
             marker={
                 "size": 8,
-                "symbol": [MARKS.get(level or "", "square-open") for level in levels],
-                "color": [palette.risk_colour(level) for level in levels],
+                "symbol": [MARKS.get(word, "square-open") for word in words],
+                "color": [standing_colour(one) for one in curve.risks],
                 "opacity": 1,
             },
             customdata=np.array(curve.at, dtype=float),
@@ -181,8 +181,16 @@ def _hover(parameter: Parameter, at: float, risk: Risk) -> str:
         text += f"<br>population {count(risk.population)}, capacity {count(risk.capacity)}"
     if risk.refused:
         return text + "".join(f"<br>refused: {plain(reason)}" for reason in risk.refused)
+    if risk.finding:
+        return "<br>".join([text, *map(plain, wrapped(f"fault: {risk.finding}"))])
     clean, mean, span = outlook_texts(risk)
-    return f"{text}<br>{risk.level or palette.UNKNOWN}<br>p clean {clean}<br>mean lost {mean}, least – most {span}"
+    return f"{text}<br>{standing_word(risk)}<br>p clean {clean}<br>mean lost {mean}, least – most {span}"
+
+
+def standing_colour(risk: Risk) -> str:
+    """The colour of ``standing_word``: of its level, or of a fault as pictures of releases have it."""
+    word = standing_word(risk)
+    return palette.STANDING_TEXTS[word] if word == "fault" else palette.risk_colour(word)
 
 
 def _number(at: float) -> str:
@@ -361,8 +369,7 @@ def whatif_table(found: WhatIf) -> pd.DataFrame:
         (name.replace("_", " "), *(count(getattr(risk, name)) for risk in (before, after)))
         for name in ("threshold_bin", "above", "need", "population", "capacity", "stored")
     ]
-    levels = (palette.REFUSED_WORD if one.refused else one.level or palette.UNKNOWN for one in (before, after))
-    lines.append(("risk", *levels))
+    lines.append(("risk", *map(standing_word, (before, after))))
     texts = zip(("p clean", "mean lost", "least – most"), outlook_texts(before), outlook_texts(after), strict=True)
     lines += list(texts)
     none = count(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.analysis.risk import LOSING, ORDERED, Risk
+from workbench.analysis.risk import LOSING, NOT_MODELLED, ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
 from workbench.runs.whatif import WhatIf
 from workbench.words import MINUS, listed
@@ -50,39 +50,69 @@ def what_if_sentence(found: WhatIf) -> str:
 
 
 def what_if_sentences(found: WhatIf) -> list[str]:
-    """``what_if_sentence`` in its parts, what would become of the row first."""
+    """``what_if_sentence`` in its parts, what answers the question first: what would become of the row, and which
+    buffer would do where a buffer was asked for or nothing was, or what became of scores that were altered."""
     where, altered = f"{found.setting.path.name} ({found.setting.variant.name})", altered_words(found.alteration)
+    least, scores = _least_sentence(found), _scores_sentence(found)
+    given = found.alteration.given
+    answers = [least if not given or {"capacity", "rank_capacity"} & set(given) else ""]
+    answers += [scores if {"scale", "shift"} & set(given) else ""]
     if altered:
-        would = _level(found.after, "would be")
+        would = _stands(found.after, "would be")
         why = _why(found.after, found.k, "would be")
-        parts = [f"{altered[0].upper()}{altered[1:]} this row {would} on {where}{why}."]
-        parts += [f"As it is, it {_level(found.before, 'is')}{_why(found.before, found.setting.k, 'are')}."]
+        first = f"{altered[0].upper()}{altered[1:]} this row {would} on {where}{why}."
+        as_it_is = f"As it is, it {_stands(found.before, 'is')}{_why_now(found)}."
     else:
-        parts = [f"On {where} this row {_level(found.before, 'is')}{_why(found.before, found.k, 'are')}."]
-    parts += filter(None, (_ordered_sentence(found.after), _least_sentence(found), _scores_sentence(found)))
-    return parts
+        first = f"On {where} this row {_stands(found.before, 'is')}{_why(found.before, found.k, 'are')}."
+        as_it_is = ""
+    parts = [" ".join(filter(None, (first, *answers))), as_it_is, _ordered_sentence(found.after)]
+    parts += [one for one in (least, scores) if one not in answers]
+    return [part for part in parts if part]
 
 
-def _level(risk: Risk, be: str) -> str:
+def standing_word(risk: Risk) -> str:
+    """How the row stands in a word: the level, ``fault`` where the selector does other harm than losing, ``refused``,
+    ``not modelled`` or ``unknown``."""
+    return "refused" if risk.refused else "fault" if risk.finding else risk.told
+
+
+def _stands(risk: Risk, be: str) -> str:
     if risk.refused:
         return f"{be} refused"
+    if risk.finding:
+        return "faults" if be == "is" else be.replace("be", "fault")
+    if risk.observed:
+        return f"{be} not judged"
     if risk.level is None:
         return f"{be} of unknown risk"
     return f"{be} lossy for certain" if risk.level == "certain" else f"{be} {risk.level}"
+
+
+def _why_now(found: WhatIf) -> str:
+    """What makes the row stand so as it is; what was said already of the altered row is not said twice."""
+    before, after = found.before, found.after
+    if (before.refused, before.finding) == (after.refused, after.finding) != ((), ""):
+        return " for the same reason"
+    return _why(before, found.setting.k, "are")
 
 
 def _why(risk: Risk, k: int, lost: str) -> str:
     """What makes it so, as in ``: 5000 scores share the threshold bin, the buffer holds 4096, …``."""
     if risk.refused:
         return f": {'; '.join(risk.refused)}"
+    if risk.finding:
+        return f": {risk.finding}"
+    if risk.observed:
+        return f": {NOT_MODELLED}: {risk.note}"
     parts = [] if risk.population is None else [_full(risk)]
     if risk.level == "safe" and risk.breach:
         parts.append("but all of the bin wins" if not risk.buffered else "but what is dropped has an equal that stays")
     if risk.level in LOSING and risk.expected_missing is not None:
-        parts.append(f"and {risk.expected_missing:.4g} of {k} winners {lost} lost on average")
-    elif risk.note:
-        parts.append(risk.note)
-    return f": {', '.join(parts)}" if parts else ""
+        mean = f"{risk.expected_missing:.4g}"
+        lost = "is" if (mean, lost) == ("1", "are") else lost
+        parts.append(f"{'and ' if parts else ''}{mean} of {k} winners {lost} lost on average")
+    told = "; ".join(filter(None, (", ".join(parts), risk.note)))
+    return f": {told}" if told else ""
 
 
 def _full(risk: Risk) -> str:
@@ -109,7 +139,7 @@ def _least_sentence(found: WhatIf) -> str:
     """Which buffers would do; why none, where none would."""
     if unalterable(found.setting.path, found.setting.variant, "capacity"):
         return ""
-    if found.after.refused or found.after.level is None:
+    if found.after.refused or found.after.finding or found.after.level is None:
         return ""
     enough, likely = found.enough, found.likely
     if enough is None:
@@ -133,6 +163,8 @@ def _scores_sentence(found: WhatIf) -> str:
         over = found.scores.overflowing[0]
         if not over or found.setting.row.dtype != "float32" or found.setting.path.key_bits is None:
             return ""
+        if found.after.refused or found.after.finding:  # which no scale changes
+            return ""
         return (
             f"{_scores(over)} {'rounds' if over == 1 else 'round'} to an infinity in the fp16 key, which has one bin "
             f"for all of that sign. {_fitting_sentence(found)}"
@@ -154,7 +186,7 @@ def _fitting_sentence(found: WhatIf) -> str:
     scale = found.fitting_scale
     then = found.setting.risk(found.alteration.with_("scale", scale))
     loses = then.level in LOSING
-    level = _level(then, "would still be" if loses and found.after.level in LOSING else "would be")
+    level = _stands(then, "would still be" if loses and found.after.level in LOSING else "would be")
     lost = ""
     if loses and then.expected_missing is not None:
         lost = f", with {then.expected_missing:.4g} of {found.k} winners lost on average"

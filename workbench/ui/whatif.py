@@ -7,17 +7,17 @@ from itertools import accumulate
 
 import streamlit as st
 
-from workbench.analysis.curves import against, curve, own_value
+from workbench.analysis.curves import Curve, against, curve, own_value
 from workbench.analysis.whatif import PARAMETERS, Alteration, Parameter, Setting, unalterable
 from workbench.errors import UsageError, WorkbenchError
-from workbench.figures.whatif import score_text, whatif_figure, whatif_table
+from workbench.figures.whatif import score_text, standing_colour, whatif_figure, whatif_table
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.whatif import WhatIf
-from workbench.runs.whatif_words import LABELS, SHORT, number, what_if_sentences
+from workbench.runs.whatif_words import LABELS, SHORT, number, standing_word, what_if_sentences
 from workbench.ui import downloads, state
 from workbench.ui.caches import TEXT
-from workbench.ui.common import callout, colour_of, error_box, pick_path, picture
+from workbench.ui.common import callout, error_box, pick_path, picture
 from workbench.ui.loading import circumstances, variant_of
 from workbench.ui.rowpage import Shown, row_fragment, show_row_page
 from workbench.ui.view import View
@@ -25,7 +25,7 @@ from workbench.ui.whatif_view import ASKED, READ, Asked
 
 _SETTINGS = 3
 _STANDS_OUT = 320  # characters: three lines where a window is 1280 pixels wide
-_MARKS = "Each mark is a risk worked out, no fit: ● safe, ◆ at risk, ✕ loses for certain. Click one to turn to it."
+_MARKS = {"safe": "● safe", "at risk": "◆ at risk", "certain": "✕ loses for certain", "fault": "▼ fault"}
 _PROBLEM = "what-if-problem"
 _TITLES = {"rank_capacity": "Per block"}  # of fields, where the name has no room
 _HELP: dict[Parameter, str] = {
@@ -78,7 +78,7 @@ def _show(shown: Shown) -> None:
             found = WhatIf(setting, alteration)
             text, more = _parted(what_if_sentences(found))
         with said:
-            callout(text, colour_of(None, None if found.after.refused else found.after.level))
+            callout(text, standing_colour(found.after))
             if more:
                 st.caption(state.plain(more))
         with drawn:
@@ -259,7 +259,15 @@ def _picture(on: Shown, setting: Setting, alteration: Alteration) -> Callable[[]
     )
     with right:
         _slider(shown, drawn.at, own, altered, f"what-if-slide:{key}:{setting.path.name}:{shown}")
-    return lambda: downloads.offer(saved, chart, {"Curve": drawn.to_pandas}, beside=_MARKS)
+    return lambda: downloads.offer(saved, chart, {"Curve": drawn.to_pandas}, beside=_marks(drawn))
+
+
+def _marks(drawn: Curve) -> str:
+    """How the marks are read: those of a fault where there is one; open squares are of what is not judged."""
+    words = {standing_word(risk) for risk in drawn.risks}
+    told = [text for word, text in _MARKS.items() if word != "fault" or word in words]
+    told += ["□ refused or not known"] if words - set(_MARKS) else []
+    return f"Each mark is a risk worked out, no fit: {', '.join(told)}. Click one to turn to it."
 
 
 def _slider(parameter: Parameter, values: Sequence[float], own: float | None, altered: float | None, key: str) -> None:
