@@ -8,8 +8,18 @@ from functools import cache
 import torch
 
 import workbench as wb
-from workbench.figures.remedies import MOST, STATES, label_of, remedies_figure, remedies_table, remedy_at, time_range
+from workbench.figures.remedies import (
+    MOST,
+    STATES,
+    holds_for,
+    label_of,
+    remedies_figure,
+    remedies_table,
+    remedy_at,
+    time_range,
+)
 from workbench.paths.costs import Cost
+from workbench.runs.advise_words import evidence_text
 from workbench.runs.remedy import Part
 
 
@@ -122,3 +132,21 @@ def test_the_table_has_a_line_for_each() -> None:
     assert table["remedy"].tolist() == [one.what for one in part().remedies]
     assert set(table["rows kept"]) <= {"0 of 2", "1 of 2", "2 of 2"}
     assert (table["time"] == "not measured").sum() == sum(one.cost is None for one in part().remedies)
+
+
+def test_what_rests_on_no_model_says_so() -> None:
+    """All paths that rows take then, or some of them; what a model would say of others is no evidence there."""
+    one = replace(part().remedies[0], evidence="observed", paths=(("vllm.histogram_256", "stock", 2),))
+    judged, new = ("vllm.filtered", "stock", 1), ("vllm.filtered", "v0.33.0", 1)
+    assert evidence_text(one) == "observed"
+    assert evidence_text(replace(one, paths=(new,))) == "observed, not modelled"
+    assert evidence_text(replace(one, paths=(judged, new))) == "observed, not all modelled"
+    assert evidence_text(replace(one, paths=(new,), evidence="model")) == "not modelled"
+    assert "evidence: observed, not modelled" in str(
+        remedies_figure(replace(part(), remedies=(replace(one, paths=(new,)),))).data[0].hovertext
+    )
+
+
+def test_what_keeps_no_row_holds_for_none() -> None:
+    for one in part().remedies:
+        assert (holds_for(one) == "–") == (one.rows.safe == 0)

@@ -243,7 +243,7 @@ def test_without_an_op_the_first_sentence_counts_and_what_holds_for_every_length
     assert said.startswith("The row may lose winners: it depends on the op and the device. Of ")
     assert f"Of {len(pairs)} pairs of op and release ({len({op for op, _ in pairs})} ops), {kept} keep every" in said
     assert f"{able} can lose some and {len(pairs) - kept - able} refuse rows or are not judged. " in said
-    assert "first: vllm.persistent_topk in vllm==0.33.0 (observed)." in said
+    assert "first: vllm.persistent_topk in vllm==0.33.0 (observed, not modelled)." in said
     for evidence in EVIDENCE:
         holds = [one.lossless for one in part.keeping if one.evidence == evidence]
         assert holds == sorted(holds, key=(True, False, None).index)

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 import workbench as wb
 from tests.ui.conftest import saved_names, taken, texts
 from tests.ui.pages import settled
+from workbench.figures.remedies import label_of
 from workbench.runs.advise_words import advice_sentence
 from workbench.ui import remedies_made
 from workbench.ui.remedies_view import Wanted, from_params, to_params
@@ -58,11 +59,26 @@ def table(test: AppTest) -> list[list[str]]:
 
 def test_what_a_remedy_holds_for_is_seen_in_a_narrow_window(page: Callable[..., AppTest]) -> None:
     """The table has 795 pixels in a window of 1280, of which the boxes that choose a line take 34."""
-    (frame,) = [one.proto for one in page().dataframe if "remedy" in one.value]
-    widths = {name: of["width"] for name, of in json.loads(frame.columns).items() if "width" in of}
-    seen = list(frame.column_order)[: list(frame.column_order).index("time") + 1]
-    assert "holds for" in seen
-    assert 34 + sum(widths[name] for name in seen) <= 795
+    for scope in ("row", "capture"):
+        (frame,) = [one.proto for one in page(scope=scope).dataframe if "remedy" in one.value]
+        widths = {name: of["width"] for name, of in json.loads(frame.columns).items() if "width" in of}
+        seen = list(frame.column_order)[: list(frame.column_order).index("time") + 1]
+        assert {"holds for", "evidence"} <= set(seen)
+        assert ("rows kept" in seen) == (scope == "capture")
+        assert 34 + sum(widths[name] for name in seen) <= 795
+
+
+def test_what_no_model_judged_is_marked_in_words(page: Callable[..., AppTest]) -> None:
+    """As Inspect and Compare mark it: beside what else the remedy rests on."""
+    test = page(row="1")
+    (frame,) = [one.value for one in test.dataframe if "remedy" in one.value]
+    evidence = dict(zip(frame["remedy"], frame["evidence"], strict=True))
+    assert evidence["vllm==0.33.0"] == "observed, not modelled"
+    assert evidence["vllm==0.20.2 to 0.32.0"] == "observed"
+    assert "first: vllm==0.33.0 (observed, not modelled)." in texts(test)
+    holds = dict(zip(frame["remedy"], frame["holds for"], strict=True))
+    assert holds["vllm==0.20.2 to 0.32.0"] == "–"  # it keeps none
+    assert holds["vllm==0.33.0"] == "every length"
 
 
 def test_the_worst_row_has_its_remedies_the_best_first(page: Callable[..., AppTest], folder: Path) -> None:
@@ -72,7 +88,7 @@ def test_the_worst_row_has_its_remedies_the_best_first(page: Callable[..., AppTe
         advice = wb.advise(capture[1])
     assert advice_sentence(advice) in texts(test)
     assert table(test)[0][:3] == ["vllm==0.33.0", "keeps every winner", "1 of 1"]
-    assert [line[0] for line in table(test)] == [one.what for one in advice.remedies]
+    assert [line[0] for line in table(test)] == [label_of(one) for one in advice.remedies]  # as the picture has them
     assert test.code[0].value == "pip install vllm==0.33.0"
     assert "##### vllm==0.33.0: keeps every winner\nInstall vllm==0.33.0." in texts(test)
     assert params(test)["row"] == "1"

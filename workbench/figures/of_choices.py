@@ -24,11 +24,11 @@ from workbench.figures.parts import (
     first_lines,
     text_table,
 )
-from workbench.figures.remedies import HOLDS, remedies_figure, remedies_table, shown
+from workbench.figures.remedies import holds_for, remedies_figure, remedies_table, shown
 from workbench.figures.tables import outlook_texts
 from workbench.figures.whatif import standing_colour, whatif_figure, whatif_table
 from workbench.figures.words import count, plural
-from workbench.runs.advise_words import advice_sentence, cost_text, kept_text, part_sentence, stands_text
+from workbench.runs.advise_words import advice_sentence, cost_text, evidence_text, kept_text, part_sentence, stands_text
 from workbench.runs.compare import Compared
 from workbench.runs.compare_words import compared_sentence
 from workbench.runs.doctor import AREAS, Doctor, Fact
@@ -143,8 +143,8 @@ def remedy_parts(remedy: Remedy) -> list[Part]:
         "rows kept": kept_text(remedy.rows),
         "the others": stands_text(remedy.rows) or "–",
         "paths then": "; ".join(f"{path} ({variant}): {count(rows)}" for path, variant, rows in remedy.paths) or "–",
-        "holds for": HOLDS[remedy.lossless],
-        "evidence": remedy.evidence,
+        "holds for": holds_for(remedy),
+        "evidence": evidence_text(remedy),
         "time": cost_text(remedy.cost),
     }
     notes = (*remedy.caveats, *remedy.refusals)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure
 from workbench.figures.words import count, plain, plural
-from workbench.runs.advise_words import NOT_MEASURED, cost_text, stands_text
+from workbench.runs.advise_words import NOT_MEASURED, cost_text, evidence_text, stands_text
 from workbench.runs.remedy import Part, Remedy
 
 if TYPE_CHECKING:
@@ -237,13 +237,22 @@ def _lay_times(figure: go.Figure, times: tuple[float, float]) -> None:
     )
 
 
-def label_of(remedy: Remedy) -> str:
-    """A remedy in a few words; where they are too many, the releases stay whole, which tell it from its neighbours."""
+def holds_for(remedy: Remedy) -> str:
+    """Of which rows winners are kept, by their lengths; an en dash where none are."""
+    return HOLDS[remedy.lossless] if remedy.rows.safe else "–"
+
+
+def label_of(remedy: Remedy, most: int = _LABEL) -> str:
+    """A remedy in a few words; where they are too many, the releases stay whole, which tell it from its neighbours.
+
+    Args:
+        most: characters.
+    """
     text = remedy.what
     for flag in _FLAGS:
         text = text.replace(flag, "backend")
     name, dot, releases = _RELEASES.sub(r" · \1", text).partition(" · ")
-    room = _LABEL - len(dot + releases)
+    room = most - len(dot + releases)
     return (name if len(name) <= room else name[: room - 1] + "…") + dot + releases
 
 
@@ -251,7 +260,7 @@ def _told(remedy: Remedy) -> str:
     lines = [remedy.what, f"{remedy.state}: {count(remedy.rows.safe)} of {plural(remedy.rows.rows, 'row')}"]
     if stands := stands_text(remedy.rows):
         lines.append(stands)
-    lines += [f"evidence: {remedy.evidence}", f"time: {cost_text(remedy.cost)}"]
+    lines += [f"evidence: {evidence_text(remedy)}", f"time: {cost_text(remedy.cost)}"]
     return "<br>".join(plain(line) for line in lines)
 
 
@@ -266,8 +275,8 @@ def remedies_table(part: Part) -> pd.DataFrame:
             "state": [one.state for one in part.remedies],
             "rows kept": [f"{count(one.rows.safe)} of {count(one.rows.rows)}" for one in part.remedies],
             "the others": [stands_text(one.rows) or "–" for one in part.remedies],
-            "holds for": [HOLDS[one.lossless] for one in part.remedies],
-            "evidence": [one.evidence for one in part.remedies],
+            "holds for": [holds_for(one) for one in part.remedies],
+            "evidence": [evidence_text(one) for one in part.remedies],
             "time": [cost_text(one.cost) for one in part.remedies],
         }
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.analysis.risk import NOT_MODELLED
 from workbench.paths.costs import MEASURED_ON, Cost
 from workbench.runs.remedy import Advice, Counted, Kind, Part, Remedy
 from workbench.words import few, listed
@@ -80,7 +81,7 @@ def _first(part: Part) -> str:
         return f"No change that is known here keeps every winner; {best.what} keeps those of {kept_text(best.rows)}."
     first = keeping[0]
     many = "One change keeps" if len(keeping) == 1 else f"{len(keeping)} changes keep"
-    return f"{many} every winner; first: {first.what} ({first.evidence})."
+    return f"{many} every winner; first: {first.what} ({evidence_text(first)})."
 
 
 def _needs(part: Part) -> str:
@@ -120,6 +121,15 @@ def kept_text(rows: Counted) -> str:
 def stands_text(rows: Counted) -> str:
     """How rows stand that are not safe: ``2 at risk, 1 refused``; empty where all are."""
     return ", ".join(f"{count} {outcome}" for outcome, count in rows.named.items() if outcome != "safe")
+
+
+def evidence_text(remedy: Remedy) -> str:
+    """What a remedy rests on, and that paths which rows take then are not judged: ``observed, not modelled``."""
+    if not remedy.unmodelled:
+        return remedy.evidence
+    if len(remedy.unmodelled) < len(remedy.paths):
+        return f"{remedy.evidence}, not all modelled"
+    return NOT_MODELLED if remedy.evidence == "model" else f"{remedy.evidence}, {NOT_MODELLED}"
 
 
 def cost_text(cost: Cost | None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, get_args
 
 from workbench.analysis.risk import LOSING
+from workbench.paths.catalog import get_path
 from workbench.paths.costs import Cost
 from workbench.rendering import Rendered
 
@@ -104,6 +105,11 @@ class Remedy(Rendered):
     def share(self) -> float:
         """The share of rows whose every winner it keeps, 0 to 1."""
         return self.rows.safe / self.rows.rows if self.rows.rows else 0.0
+
+    @property
+    def unmodelled(self) -> tuple[str, ...]:
+        """Of the paths that rows take then, those that no model runs, so that nothing was judged there."""
+        return tuple(path for path, variant, _ in self.paths if not get_path(path).variant(variant).modelled)
 
     @property
     def keeps(self) -> bool:

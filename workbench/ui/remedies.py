@@ -6,7 +6,7 @@ import streamlit as st
 
 from workbench.errors import WorkbenchError
 from workbench.figures import palette
-from workbench.figures.remedies import HOLDS, MOST, remedies_figure, remedies_table, remedy_at
+from workbench.figures.remedies import MOST, holds_for, label_of, remedies_figure, remedies_table, remedy_at
 from workbench.figures.words import count, plural
 from workbench.runs.advise_words import cost_sentence, cost_text, part_sentence, stands_text
 from workbench.runs.remedy import Advice, Part, Remedy
@@ -189,7 +189,7 @@ def _remedy(shown: Shown, part: Part, remedy: Remedy, scope: str) -> None:
         [
             ("Rows kept", f"{count(remedy.rows.safe)} of {count(remedy.rows.rows)}", stands_text(remedy.rows)),
             ("As it is", f"{count(part.now.safe)} of {count(part.now.rows)}", stands_text(part.now)),
-            ("Holds for", HOLDS[remedy.lossless], "whether rows of every length keep their winners in such calls"),
+            ("Holds for", holds_for(remedy), "whether rows of every length keep their winners in such calls"),
             ("Evidence", remedy.evidence, "observed on released ops, described in sources, or by the model alone"),
             ("Time", cost_text(remedy.cost), "over that of now, medians on an H200"),
         ]
@@ -224,12 +224,15 @@ def _table(part: Part, chosen: Remedy, key: str) -> None:
         if places:
             REMEDIES.change(remedy=names[places[0]])
 
-    text = st.column_config.TextColumn
-    # Those up to the time fit beside the sidebar in a window of 1280 pixels: 760 of them, 795 with the boxes.
-    widths = {"remedy": 316, "state": 118, "holds for": 84, "rows kept": 72, "evidence": 76, "time": 90}
-    widths |= {"kind": 62, "the others": 150}
+    text, several = st.column_config.TextColumn, part.now.rows > 1
+    # Those up to the time fit beside the sidebar in a window of 1280 pixels: 760 of them, 795 with the boxes. Of one
+    # row the state tells how many are kept.
+    widths = {"remedy": 246, "state": 116, "rows kept": 72} if several else {"remedy": 316, "state": 118}
+    widths |= {"holds for": 84, "evidence": 152, "time": 90, "kind": 62, "the others": 150}
+    shown = remedies_table(part)
+    shown["remedy"] = [label_of(one, 44 if several else 56) for one in part.remedies]  # as the picture has them
     st.dataframe(
-        remedies_table(part),
+        shown,
         key=table,
         hide_index=True,
         height="content" if len(names) <= 14 else 500,
