@@ -138,10 +138,10 @@ def test_an_audits_worst_rows_are_taken_as_the_records_have_them(
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path / "out"), str(folder)])
     assert not AppTest.from_function(_overview, default_timeout=60).run().exception
     records = pq.read_table(tmp_path / "out" / "records")
-    worst = pq.read_table(io.BytesIO(files["out-audit-Worst-rows.parquet"]()))
+    worst = pq.read_table(io.BytesIO(files["out-audit-worst-rows.parquet"]()))
     (line,) = worst.to_pylist()
     assert line in records.to_pylist()
-    paths = pq.read_table(io.BytesIO(files["out-audit-Paths.parquet"]())).to_pylist()
+    paths = pq.read_table(io.BytesIO(files["out-audit-paths.parquet"]())).to_pylist()
     assert sum(path["at_risk"] + path["certain"] for path in paths) == sum(
         risk in ("at risk", "certain") for risk in records["risk"].to_pylist()
     )

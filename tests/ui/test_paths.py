@@ -165,8 +165,8 @@ def test_the_value_survives_the_url() -> None:
 def test_pictures_and_tables_are_taken_away(page: Open, files: dict[str, Any]) -> None:
     test = page(path="vllm.filtered", score="2")
     name = "vllm.filtered-stock"
-    assert [line["path"] for line in taken(files, f"{name}-All-paths")] == [path.name for path in PATHS]
-    variants = {line["variant"] for line in taken(files, f"{name}-Variants")}
+    assert [line["path"] for line in taken(files, f"{name}-all-paths")] == [path.name for path in PATHS]
+    variants = {line["variant"] for line in taken(files, f"{name}-variants")}
     assert variants == {one.name for one in get_path("vllm.filtered").variants}
     pictures = [f"{name}-steps", f"{name}-at-2-bins", f"{name}-at-2-resolution", "vllm.filtered-releases"]
     assert saved_names(test) == pictures

@@ -293,7 +293,7 @@ def test_calls_and_unstable_indices_are_taken_away(page: Open, files: dict[str, 
     name = "bad-row-row1-vllm.histogram_256-stock-3-calls"
     (line,) = repeat(wb.open(folder / "bad-row.safetensors")[1], 3, paths="vllm.histogram_256", engine="model").lines
     assert line.repeatability is not None
-    held = taken(files, f"{name}-Indices-that-come-and-go")
+    held = taken(files, f"{name}-indices-that-come-and-go")
     assert [one["index"] for one in held] == [one.index for one in line.repeatability.members]
-    assert [one["missing"] for one in taken(files, f"{name}-Calls")] == list(line.missing)
+    assert [one["missing"] for one in taken(files, f"{name}-calls")] == list(line.missing)
     assert saved_names(test) == [f"{name}-held", f"{name}-frequency", f"{name}-missing"]

@@ -237,10 +237,10 @@ def test_links_that_lead_away_are_told_in_the_list_of_captures(where: Path) -> N
 
 def test_what_a_scan_found_is_taken_away(page: Open, files: dict[str, Any]) -> None:
     test = finished(page())
-    worst = taken(files, "dumps-scan-Worst-rows")
+    worst = taken(files, "dumps-scan-worst-rows")
     assert {(line["file"], line["row"]) for line in worst} == {
         ("bad-row.safetensors", 1),
         ("deep/more.safetensors", 1),
     }
-    assert "dumps-scan-Paths.csv" in files
+    assert "dumps-scan-paths.csv" in files
     assert saved_names(test) == ["dumps-scan-paths"]

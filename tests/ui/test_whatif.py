@@ -269,3 +269,5 @@ def test_the_curve_and_its_picture_are_taken_away(page: Open, files: dict[str, A
     assert [line["value"] for line in held] == list(found.at)
     assert {line["value"]: line["level"] for line in held}[9000] == "safe"
     assert saved_names(test) == [name]
+    page(path="vllm.cooperative_8", against="rank_capacity", row="2")
+    assert [one for one in files if one.endswith("-by-rank-capacity.csv")]

@@ -75,9 +75,14 @@ def offer(
         if more is not None:
             more()
         for title, make in tables.items():
-            _table(title, make, name if len(tables) == 1 else f"{name}-{file_name(title)}", f"{title}:{key}")
+            _table(title, make, name if len(tables) == 1 else f"{name}-{_end(title)}", f"{title}:{key}")
         if pictures:
             _pick_format(key)
+
+
+def _end(title: str) -> str:
+    """How the name of a file of one table among several ends: in small letters and hyphens, as all names here do."""
+    return file_name(title.lower())
 
 
 def _table(title: str, make: Callable[[], pd.DataFrame], name: str, key: str) -> None:

@@ -236,7 +236,7 @@ def _picture(on: Shown, setting: Setting, alteration: Alteration) -> Callable[[]
             _alter(shown, float(picked[0] if isinstance(picked, Sequence) else picked), own)
 
     saved = downloads.file_name(
-        on.file.entry.key, f"row{on.number}", setting.path.name, setting.variant.name, f"by-{shown}"
+        on.file.entry.key, f"row{on.number}", setting.path.name, setting.variant.name, f"by-{shown.replace('_', '-')}"
     )
     picture(
         whatif_figure(drawn, own, altered),
