@@ -18,8 +18,9 @@ from tests.fakes import Releases, clean, loses
 from tests.ui.conftest import K, saved_names, taken, texts
 from tests.ui.test_app import BAD, param
 from workbench.runs.case import Case
-from workbench.runs.compare import by_variants, cells_to_run
+from workbench.runs.compare import by_releases, by_variants, cells_to_run
 from workbench.runs.matrix import Cell
+from workbench.runs.matrix_words import why_words
 from workbench.ui import compare, compare_made, engines
 from workbench.ui.compare_view import Compare, from_params, to_params
 
@@ -104,6 +105,38 @@ def test_a_row_on_every_path_and_variant(page: Open, folder: Path) -> None:
     assert "Calls that lost" not in metrics  # there are none yet: the reasons have the room
     assert "missing" not in columns(test)
     assert columns(test)[-1] == "why"
+
+
+@pytest.mark.parametrize("axis", ["variants", "engines", "releases"])
+def test_every_reason_is_read_without_a_click(page: Open, folder: Path, axis: str) -> None:
+    """The table has 795 pixels in a window of 1280, of which the boxes take 34; what it cuts stands beneath, once."""
+    test = page(capture=BAD, axis=axis)
+    frame = test.main.dataframe[-1].proto
+    width = {name: of["width"] for name, of in json.loads(frame.columns).items() if "width" in of}
+    assert 34 + sum(width[name] for name in frame.column_order) <= 795
+    said = texts(test)
+    assert "Reasons in full:" in said
+    case = Case(wb.open(folder / "bad-row.safetensors")[1])
+    found = by_releases(case, {}) if axis == "releases" else by_variants(case, {})
+    whole = {
+        why_words(cell) or "; ".join(cell.notes)
+        for (_, column), cell in found.cells.items()
+        if axis != "engines" or column == "stock"
+    }
+    fits = {why for why in table(test)["why"] if 5.3 * len(why) + 17 <= width["why"]}  # type: ignore[index]
+    for why in whole:
+        assert why in fits or f": {why}" in said
+        assert said.count(f": {why}\n- ") < 2
+
+
+def test_what_is_not_judged_says_why(page: Open, folder: Path) -> None:
+    scores = torch.linspace(0, 1, 9000)
+    scores[5] = torch.nan
+    wb.write(folder / "nan.safetensors", [wb.Row(scores, 9000, call=wb.Call(k=K))])
+    said = texts(page(capture="dumps/nan.safetensors", on="vllm.histogram_256", at="detect_rescan"))
+    why = "the row holds 1 NaN; what vllm.histogram_256 detect_rescan does with them is not established."
+    assert f"vllm.histogram_256 (detect_rescan) is not judged: {why}" in said
+    assert "\nThe row holds 1 NaN; what vllm.histogram_256" not in said  # no second time beneath
 
 
 def test_models_are_called_when_asked_and_kept(page: Open, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,8 @@ def cell_sentence(cell: Cell, of: int | None = None, who: str | None = None) -> 
     if cell.state in ("fault", "refused", "unknown"):
         what = {"fault": "faults", "refused": "refuses the row", "unknown": "is not judged"}[cell.state]
         before = f" after {_count(cell.calls, 'call')}" if cell.state == "fault" and cell.calls else ""
-        return f"{where} {what}{before}: {cell.why or 'nothing says why'}.{_lost(cell, of) if cell.calls else ''}"
+        why = cell.why or "; ".join(cell.notes) or "nothing says why"
+        return f"{where} {what}{before}: {why}.{_lost(cell, of) if cell.calls else ''}"
     if not cell.calls:
         told = {"clean": "loses nothing", "can lose": "can lose winners", "loses": "loses winners"}[cell.state]
         return f"{where} {told}, by the analysis: it was not called.{_risk(cell)}"
@@ -74,7 +75,7 @@ def span_text(releases: Sequence[str], full: bool = True) -> str:
 
 def why_words(cell: Cell) -> str:
     """Why a cell has no verdict, without its release's name, so that releases with the same reason go together."""
-    return cell.why.replace(cell.release, "the release")
+    return cell.why.replace(cell.release, "the release") if cell.release else cell.why
 
 
 def chance_words(cell: Cell) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import streamlit as st
 
+from workbench.analysis.risk import NOT_MODELLED
 from workbench.figures.compare import shown_texts, span_text
 from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.compare import NOT_CALLED, Compared, Place
 from workbench.runs.compare_words import spot_sentence
 from workbench.runs.matrix import Cell
+from workbench.runs.matrix_words import why_words
 from workbench.runs.run import STOCK
 from workbench.ui import inspector, state
 from workbench.ui.common import figures_row
@@ -17,6 +21,11 @@ from workbench.ui.compare_view import COMPARE
 from workbench.ui.engines import answer
 from workbench.ui.rowpage import Shown, row_link
 from workbench.ui.view import CUDA, MODEL, VENDOR
+from workbench.words import few
+
+_WIDE = 760  # pixels of all columns in a window of 1280, beside the sidebar and the boxes
+_LETTER, _PADDING = 5.3, 17  # pixels of a letter of a table, and of a cell beside its text
+_MOST = 12  # reasons in full
 
 
 def show_cell(shown: Shown, found: Compared, place: Place, key: str) -> None:
@@ -83,7 +92,7 @@ def _figures(shown: Shown, found: Compared, cell: Cell) -> None:
 
 def _notes(cell: Cell) -> list[str]:
     """What must be known of a cell besides what is said already, and what its variant is."""
-    notes = [note for note in cell.notes if note not in cell.why]
+    notes = [note for note in cell.notes if note not in cell.why and (cell.why or cell.state != "unknown")]
     if cell.p_pass is None and cell.p_clean is not None:
         notes.append("in the threshold bin scores follow their position, so p clean does not describe real arrival")
     if cell.path is not None and cell.variant is not None:
@@ -94,14 +103,16 @@ def _notes(cell: Cell) -> list[str]:
 
 
 def show_table(found: Compared, chosen: Place, key: str) -> None:
-    """Every cell with its numbers, those of calls where some were made; a click on one shows it in full."""
+    """Every cell with its numbers, those of calls where some were made, and why it has none, beneath in full where that
+    is long; a click on one shows it."""
     places, table = found.places(), found.to_pandas()
+    cells = [found.cells[place] for place in places]
     for name, texts in zip(
-        ("missing", "p_clean", "expected_missing"),
-        zip(*(shown_texts(found.cells[place]) for place in places), strict=True),
-        strict=True,
+        ("missing", "p_clean", "expected_missing"), zip(*map(shown_texts, cells), strict=True), strict=True
     ):
         table[name] = texts
+    routed = found.axis == "releases"
+    table["on"], table["why"] = [_on(cell) for cell in cells], [_reason(cell, routed) for cell in cells]
     widget = f"compared:{key}"
     st.session_state[widget] = {"selection": {"rows": [places.index(chosen)] if chosen in places else []}}
 
@@ -111,10 +122,21 @@ def show_table(found: Compared, chosen: Place, key: str) -> None:
         if at and places[at[0]] != chosen:  # the browser may tell of the line that was marked for it: no choice
             COMPARE.change(on=places[at[0]][0], at=places[at[0]][1])
 
-    st.markdown(f"**{plural(len(places), 'cell')}** — a click on one shows it above, with its reasons in full")
-    text = st.column_config.TextColumn
-    by_calls = ("verdict", "missing") if any(cell.calls for cell in found.cells.values()) else ()
-    more = {"variants": {}, "engines": {"engine": 80}, "releases": {"op": 190, "release": 110}}[found.axis]
+    st.markdown(f"**{plural(len(places), 'cell')}** — a click on one shows it above")
+    widths = {"op": 186, "release": 132} if routed else {"on": 222}
+    widths |= {"engine": 62} if found.axis == "engines" else {}
+    widths |= {"state": 66}
+    widths |= {"verdict": 56, "missing": 62} if any(cell.calls for cell in cells) else {}
+    widths |= {"p_clean": 60, "expected_missing": 68}
+    widths["why"] = _WIDE - sum(widths.values())
+    text, right = st.column_config.TextColumn, {"alignment": "right"}
+    more: dict[str, dict[str, object]] = {
+        "on": {"label": "path"},
+        "missing": {**right, "help": "values missing a call, on average"},
+        "p_clean": {**right, "label": "p clean"},
+        "expected_missing": {**right, "label": "mean lost", "help": "by a random arrival order"},
+        "why": {"label": "path, and why" if routed else "why"},
+    }
     st.dataframe(
         table,
         key=widget,
@@ -123,16 +145,34 @@ def show_table(found: Compared, chosen: Place, key: str) -> None:
         height="content" if len(places) <= 13 else 480,
         on_select=take,
         selection_mode=["single-row", "single-cell"],
-        column_order=[*more, "path", "variant", "state", *by_calls, "p_clean", "expected_missing", "why"],
-        column_config={
-            **{name: text(width=width) for name, width in more.items()},
-            "path": text(width=146),
-            "variant": text(width=136),
-            "state": text(width=66),
-            "verdict": text(width=56),
-            "missing": text(width=62, alignment="right", help="values missing a call, on average"),
-            "p_clean": text("p clean", width=64, alignment="right"),
-            "expected_missing": text("mean lost", width=72, alignment="right", help="by a random arrival order"),
-            "why": text(width=420),
-        },
+        column_order=list(widths),
+        column_config={name: text(width=width, **more.get(name, {})) for name, width in widths.items()},  # type: ignore[arg-type]
     )
+    _in_full(cells, table["why"], (widths["why"] - _PADDING) / _LETTER)
+
+
+def _in_full(cells: Sequence[Cell], shown: Iterable[str], room: float) -> None:
+    """The reasons that the table cuts, each once, and of which cells. ``room``: characters of a line of the table."""
+    found: dict[str, list[str]] = {}
+    for cell, text in zip(cells, shown, strict=True):
+        if len(text) > room or text.startswith(NOT_MODELLED):
+            name = f"{cell.op} of {cell.release}" if cell.release else _on(cell)
+            found.setdefault(why_words(cell) or "; ".join(cell.notes), []).append(name)
+    if found:
+        told = [f"- {state.plain(f'{few(names, 2)}: {why}')}" for why, names in [*found.items()][:_MOST]]
+        more = len(found) - len(told)
+        told += [f"- {plural(more, 'reason')} more, each shown above by a click on its cell"] if more else []
+        st.caption("Reasons in full:\n\n" + "\n".join(told))
+
+
+def _on(cell: Cell) -> str:
+    return f"{cell.path} ({cell.variant})" if cell.path and cell.variant else "–"
+
+
+def _reason(cell: Cell, routed: bool) -> str:
+    """Why a cell has no verdict, or what must be known; in short where nothing models it. ``routed``: after the path
+    that its release takes."""
+    why = cell.why or "; ".join(cell.notes)
+    if why.startswith(NOT_MODELLED):
+        why = why.partition("; ")[0]  # in full beneath
+    return (f"{_on(cell)}: {why}" if why else _on(cell)) if routed and cell.path else why
