@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.test_compare import bad
 from workbench.figures import palette
-from workbench.figures.compare import compared_figure, number_text, place_at, shown_texts
+from workbench.figures.compare import compared_figure, least_width, number_text, place_at, shown_texts
 from workbench.runs.case import Case
 from workbench.runs.compare import Compared, by_releases, by_variants, run_cell
 from workbench.runs.matrix import Cell
@@ -104,3 +104,13 @@ def test_no_chance_is_nothing_where_every_order_loses_and_tiny_where_some_do_not
     cell = next(iter(found.cells.values()))
     assert shown_texts(replace(cell, risk="certain", p_clean=0.0))[1] == "0"
     assert shown_texts(replace(cell, risk="at risk", p_clean=0.0))[1] == "<1e−300"
+
+
+@pytest.mark.parametrize("axis", ["variants", "releases"])
+def test_the_picture_has_a_width_below_which_names_would_meet(case: Case, axis: str) -> None:
+    found = by_variants(case, {}) if axis == "variants" else by_releases(case, {})
+    margin = compared_figure(found).layout.margin
+    assert 14 * len(found.columns) <= least_width(found) - margin.l - margin.r
+    assert least_width(found) <= 795  # of a window of 1280 pixels, beside the sidebar
+    one = found.only(system="flashinfer")
+    assert least_width(one) < least_width(found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from workbench.figures import palette
 from workbench.figures.frame import new_figure
-from workbench.figures.grid import clickable, grounds, label_axes, legend_height, marks_of, outline
+from workbench.figures.grid import clickable, grounds, label_axes, legend_height, legend_width, marks_of, outline
 from workbench.figures.releases import missing_text
 from workbench.figures.words import count, plain, probability, wrapped
 from workbench.runs.compare import Compared, Place
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ROW, _SIZE = 21, 12  # pixels of a line and of a mark
 _PAGE = 780  # pixels of the picture where a page is narrow
 _WIDTH = 560  # pixels of all columns where a page is narrow
+_NARROW = 14  # pixels of a column, below which marks and turned names meet
 _NUMBERED = 54  # pixels of a column from which numbers stand beside its marks
 EXPECTED = "≈"  # before a number that the analysis expects, and no call showed
 _TITLES = {"variants": "variant", "engines": "engine", "releases": "release"}
@@ -45,6 +46,35 @@ def number_text(cell: Cell) -> str:
     return f"{EXPECTED}{missing_text(cell.expected_missing)}" if cell.expected_missing else ""
 
 
+def least_width(found: Compared) -> int:
+    """Pixels of the picture below which its marks, its names or its legend would meet; at most those of a narrow page."""
+    names, turned = _names(found)
+    left, right = _margins(found, names, turned)
+    each = _NUMBERED if is_numbered(found) else _NARROW if turned else 7 * max(map(len, names)) + 8
+    return min(_PAGE, left + right + max(each * len(names), legend_width(_legend(found))))
+
+
+def _names(found: Compared) -> tuple[list[str], bool]:
+    """What stands above the columns, and whether that is turned."""
+    names = list(found.columns)
+    if found.axis == "releases" and len(_packages(found)) == 1:
+        names = [name.partition("==")[2] for name in names]
+    return names, len(names) * (7 * max(map(len, names)) + 8) > _WIDTH
+
+
+def _packages(found: Compared) -> set[str]:
+    return {name.partition("==")[0] for name in found.columns}
+
+
+def _margins(found: Compared, names: list[str], turned: bool) -> tuple[int, int]:
+    """Left and right of the columns."""
+    return 30 + 7 * max(map(len, found.lines)), 8 + int(3.2 * max(map(len, names))) if turned else 8
+
+
+def _legend(found: Compared) -> list[str]:
+    return [*dict.fromkeys(str(cell.state) for cell in found.cells.values()), "shown below"]
+
+
 def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
     """Paths downwards, columns to the right; where the row stands by colour and symbol.
 
@@ -55,15 +85,10 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
         A figure whose marks stand at (column, -lane); ``place_at`` turns a clicked place into a cell.
     """
     lanes, columns = len(found.lines), len(found.columns)
-    names = list(found.columns)
-    if found.axis == "releases":
-        packages = {name.partition("==")[0] for name in names}
-        names = [name.partition("==")[2] if len(packages) == 1 else name for name in names]
-    longest = max(map(len, names))
-    turned = columns * (7 * longest + 8) > _WIDTH
-    left, right = 30 + 7 * max(map(len, found.lines)), 8 + int(3.2 * longest) if turned else 8
-    legend = [*dict.fromkeys(str(cell.state) for cell in found.cells.values()), "shown below"]
-    top = legend_height(legend, _PAGE - left - right) + (int(5.6 * longest) + 10 if turned else 24)
+    names, turned = _names(found)
+    left, right = _margins(found, names, turned)
+    top = legend_height(_legend(found), _PAGE - left - right)
+    top += int(5.6 * max(map(len, names))) + 10 if turned else 24
     figure = new_figure(top + _ROW * lanes + 8, top=top, bottom=8, left=left, right=right)
     cells = [
         (x, y, found.cells[line, column])
@@ -86,7 +111,8 @@ def compared_figure(found: Compared, chosen: Place | None = None) -> go.Figure:
         outline(figure, found.columns.index(chosen[1]), -found.lines.index(chosen[0]), _SIZE + 7)
     label_axes(
         figure,
-        _TITLES[found.axis] + (f" of {packages.pop()}" if found.axis == "releases" and len(packages) == 1 else ""),
+        _TITLES[found.axis]
+        + (f" of {_packages(found).pop()}" if found.axis == "releases" and len(_packages(found)) == 1 else ""),
         list(map(plain, names)),
         [f"<b>▸ {plain(line)}</b>" if line == found.reached else plain(line) for line in found.lines],
         turned=turned,

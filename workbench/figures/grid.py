@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CALM = ("same", "clean")  # kinds whose marks are smaller
 _FEWEST = 4  # columns that there is room for
+_SPARE = 40  # pixels beside a legend's entries, which are not measured
 
 
 def grounds(
@@ -157,9 +158,18 @@ def label_axes(
 def legend_height(names: Sequence[str], wide: int) -> int:
     """Pixels that a legend takes above a picture. ``wide``: what its lines may take; entries that do not fit one line
     stand in columns."""
-    each = [36 + 7 * len(name) for name in names]
+    each = _entries(names)
     lines = 1 if sum(each) <= wide else math.ceil(len(each) / max(1, wide // max(each)))
     return 14 + 19 * lines
+
+
+def legend_width(names: Sequence[str]) -> int:
+    """Pixels of the columns below which a legend of one line may take two."""
+    return sum(_entries(names)) + _SPARE
+
+
+def _entries(names: Sequence[str]) -> list[int]:
+    return [36 + 7 * len(name) for name in names]
 
 
 def clickable(figure: go.Figure) -> None:

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 __all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "path_of"]
-__all__ += ["code", "dark", "device_missing", "letters_on_primary", "pick_path", "picture", "say_instead"]
+__all__ += [
+    "code",
+    "dark",
+    "device_missing",
+    "letters_on_primary",
+    "no_narrower",
+    "pick_path",
+    "picture",
+    "say_instead",
+]
 __all__ += ["score_texts"]
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
@@ -36,6 +45,20 @@ def dark() -> bool:
 def picture(figure: go.Figure, key: str, **more: Any) -> None:
     """Show a figure in the colours of the viewer's theme. ``more``: of ``st.plotly_chart``."""
     st.plotly_chart(themes.darkened(figure) if dark() else figure, key=key, theme=None, **more)
+
+
+def no_narrower(key: str, pixels: int) -> st.delta_generator.DeltaGenerator:
+    """A container for a picture whose names would meet in a narrow window: there it moves sideways instead.
+
+    Args:
+        key: of the container, of letters and hyphens. pixels: that the picture keeps.
+    """
+    held = st.container(key=key)
+    with held:
+        st.html(
+            f"<style>.st-key-{key} {{ overflow-x: auto; }} .st-key-{key} > div {{ min-width: {pixels}px; }}</style>"
+        )
+    return held
 
 
 def callout(text: str, colour: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from workbench.figures import palette
-from workbench.figures.compare import EXPECTED, compared_figure, is_numbered, number_text, place_at
+from workbench.figures.compare import EXPECTED, compared_figure, is_numbered, least_width, number_text, place_at
 from workbench.figures.words import count, plural
 from workbench.runs.compare import AXES, SYSTEMS, Compared, Place, cells_to_run
 from workbench.runs.compare_words import compared_sentence
 from workbench.runs.matrix import Cell
 from workbench.runs.run import STOCK
 from workbench.ui import downloads
-from workbench.ui.common import callout, device_missing, picture
+from workbench.ui.common import callout, device_missing, no_narrower, picture
 from workbench.ui.compare_made import CALLS, call_models, compared, made
 from workbench.ui.compare_shown import show_cell, show_table
 from workbench.ui.compare_view import COMPARE
@@ -174,13 +174,14 @@ def _chart(shown: Shown, found: Compared, chosen: Place, absent: list[str], key:
             COMPARE.change(on=place[0], at=place[1])
 
     saved = downloads.file_name(shown.file.entry.key, f"row{shown.number}", "by", found.axis)
-    picture(
-        compared_figure(found, chosen),
-        key=chart,
-        config=downloads.picture(saved),
-        on_select=take,
-        selection_mode="points",
-    )
+    with no_narrower("compared-picture", least_width(found)):
+        picture(
+            compared_figure(found, chosen),
+            key=chart,
+            config=downloads.picture(saved),
+            on_select=take,
+            selection_mode="points",
+        )
     mark = "the op of the row" if found.axis == "releases" else "the path that the op takes"
     said = [f"▸: {mark}"] if found.reached in found.lines else []
     if is_numbered(found):
