@@ -62,7 +62,7 @@ def test_chances_are_drawn_on_both_logs_and_0_and_1_apart(found: wb.WhatIf) -> N
     chances, named = traces(figure, "p_clean"), ticks(figure.layout.yaxis2)
     tiny = next(place for text, place in named.items() if text.startswith("≤"))
     assert tiny == -DEEPEST
-    assert named["0"] < tiny < named["50 %"] == 0 < named["1"]
+    assert named["0"] < tiny < named["0.5"] == 0 < named["1"]
     seen = set()
     for place, risk in zip(chances.y, curve.risks, strict=True):
         assert risk.p_clean is not None
@@ -171,3 +171,38 @@ def test_the_table_holds_the_row_before_and_after() -> None:
     assert frame.loc["p clean"].tolist()[1] == f"{1 - 412 / 5000:.4f}"
     refused = whatif_table(wb.what_if(row(), "vllm.histogram_256", k=7)).set_index("of the row")
     assert refused.loc["risk"].tolist() == ["at risk", "refused"]
+
+
+def test_ticks_are_chances_and_counts_as_tables_have_them(found: wb.WhatIf) -> None:
+    """A chance is a probability, no per cent, and stands where it is drawn; powers of ten are spelled in one way."""
+    wide = (0.003, 0.2, 0.5, 0.9992)
+    risks = tuple(
+        Risk("vllm.filtered", "stock", level="at risk", p_clean=chance, expected_missing=mean, most_missing=90_000)
+        for chance, mean in zip(wide, (90_000.0, 0.5, 0.02, 0.004), strict=True)
+    )
+    figure = whatif_figure(Curve("k", (1, 2, 3, 4), risks), 1, None)
+    for text, place in ticks(figure.layout.yaxis2).items():
+        if text not in ("0", "1"):
+            assert 10**place / (1 + 10**place) == pytest.approx(float(text), abs=1e-9)
+    for text, place in ticks(figure.layout.yaxis3).items():
+        assert text == "0" or 10**place == pytest.approx(float(text.replace(",", "")))
+    for curve in (found.curve("capacity"), found.curve("key_bits"), Curve("k", (1, 2, 3, 4), risks)):
+        drawn = whatif_figure(curve, 1, None)
+        texts = [*drawn.layout.yaxis2.ticktext, *drawn.layout.yaxis3.ticktext]
+        assert not [one for one in texts if "%" in one or "e4" in one or "e-" in one]
+
+
+def test_lines_that_lie_close_stand_in_the_middle_of_their_picture() -> None:
+    full = wb.what_if(row(4097), "vllm.histogram_256")
+    low, high = whatif_figure(full.curve("key_bits"), 8, None).layout.yaxis.range
+    assert low + 0.3 * (high - low) < math.log10(4097) < low + 0.7 * (high - low)
+
+
+def test_a_length_has_no_fractions() -> None:
+    refused = wb.what_if(row(4000, 4197), "vllm.filtered", capacity=10)
+    drawn = whatif_figure(refused.curve("length"), 4197, None).layout.xaxis
+    short = wb.what_if(wb.Row(torch.arange(4197.0), 4197, call=wb.Call(k=512)), "vllm.cooperative_8")
+    assert short.curve("length").at == (4197,)
+    axis = whatif_figure(short.curve("length"), 4197, None).layout.xaxis
+    assert (axis.dtick, axis.tick0) == (1, 4197)
+    assert drawn.dtick is None

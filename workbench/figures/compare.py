@@ -47,7 +47,7 @@ def number_text(cell: Cell) -> str:
 
 
 def least_width(found: Compared) -> int:
-    """Pixels of the picture below which its marks, its names or its legend would meet; at most those of a narrow page."""
+    """Pixels of the picture below which its marks, names or legend would meet; at most those of a narrow page."""
     names, turned = _names(found)
     left, right = _margins(found, names, turned)
     each = _NUMBERED if is_numbered(found) else _NARROW if turned else 7 * max(map(len, names)) + 8

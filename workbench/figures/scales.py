@@ -11,6 +11,7 @@ from workbench.figures.words import MINUS
 
 DEEPEST = 12  # decades below which a chance or a mean is drawn at the edge, and named as less than that
 _GAP = 0.25  # of a log scale, between its end and a number that has no logarithm
+_IN_FULL, _GREATEST = 3, 6  # decimals of a number in full; powers of ten in full
 _TINY = f"≤ 1e{MINUS}{DEEPEST}"
 
 
@@ -46,17 +47,27 @@ def chance_scale(risks: Sequence[Risk]) -> Scale:
             return low - gap if chance == 0 else high + gap
         return min(max(_logit(chance), low), high)
 
-    named = {-1: "10 %", 0: "50 %", 1: "90 %", 2: "99 %", 3: "99.9 %"}
-    texts = [(float(step), named.get(step) or _power(step, chance=True)) for step in _thinned(low, high)]
+    texts = [_chance(step) for step in _thinned(low, high)]
     if deep:
         texts[0] = (float(low), _TINY)
     ticks = ((low - gap, "0"), *texts, (high + gap, "1"))
     return Scale(low - gap * 1.4, high + gap * 1.4, ticks, place)
 
 
-def _power(step: int, chance: bool = False) -> str:
-    if chance and step > 0:
-        return f"1 {MINUS} 1e{MINUS}{step}"
+def _chance(step: int) -> tuple[float, str]:
+    """Place and text of the chance nearest to a whole step: 0.5 at 0, 0.9 and 0.99 above, 0.1 and 0.01 below."""
+    if abs(step) > _IN_FULL:
+        return float(step), f"1 {MINUS} 1e{MINUS}{step}" if step > 0 else _power(step)
+    chance = 0.5 if step == 0 else 1 - 0.1**step if step > 0 else 0.1**-step
+    return _logit(chance), f"{chance:.{max(1, abs(step))}f}"
+
+
+def _power(step: int) -> str:
+    """A power of ten, small and great ones by their exponent."""
+    if -_IN_FULL <= step < 0:
+        return f"{10.0**step:.{-step}f}"
+    if 0 <= step <= _GREATEST:
+        return f"{10**step:,}"
     return f"1e{MINUS if step < 0 else ''}{abs(step)}"
 
 
@@ -77,7 +88,7 @@ def mean_scale(risks: Sequence[Risk]) -> Scale:
     def place(mean: float) -> float:
         return low - gap if mean <= 0 else max(math.log10(mean), low)
 
-    texts = [(float(step), f"{10**step:,}" if 0 <= step <= 3 else _power(step)) for step in _thinned(low, high)]
+    texts = [(float(step), _power(step)) for step in _thinned(low, high)]
     if deep:
         texts[0] = (float(low), _TINY)
     return Scale(low - 1.4 * gap, high + 0.3 * gap, ((low - gap, "0"), *texts), place)

@@ -37,6 +37,7 @@ LOG: tuple[Parameter, ...] = ("capacity", "rank_capacity", "k", "scale")
 BLOCKS = "the blocks take"
 MARKS = {"safe": "circle", "at risk": "diamond", "certain": "x", "fault": palette.STANDINGS["fault"].symbol}
 _NEAR = 4  # times, that lines lie apart whose names would meet
+_FEW = 10  # whole numbers of an axis, below which each has its tick
 _LINE_STYLE = {"color": palette.MUTED, "width": 1.5}
 _LINE = 17  # pixels of a line of labels above the picture, and of a title
 _DOMAINS = ((0.7, 1.0), (0.34, 0.62), (0.0, 0.26))
@@ -297,8 +298,8 @@ def _axes(figure: go.Figure, curve: Curve, chances: Scale, means: Scale) -> None
     ends = _ends(curve)
     pad = 0.02 * (ends[1] - ends[0]) or 0.5
     more: dict[str, Any] = {"type": "log"} if log else {}
-    if curve.parameter == "key_bits":
-        more["dtick"] = 1
+    if curve.parameter == "key_bits" or (curve.parameter == "length" and ends[1] - ends[0] < _FEW):
+        more |= {"dtick": 1, "tick0": ends[0]}  # there are none between whole numbers
     if log:
         more |= _log_ticks(curve.parameter, *ends)
     figure.update_layout(xaxis=axis(TITLES[curve.parameter], anchor="y3", range=[ends[0] - pad, ends[1] + pad], **more))
@@ -314,8 +315,10 @@ def _counts_range(risks: Sequence[Risk]) -> list[float]:
     """Of the upper picture, with room for the names of its lines above and below them."""
     counts = [number for one in risks for number in (one.population, one.capacity, one.stored) if number]
     low, high = (math.log10(end) for end in (min(counts), max(counts))) if counts else (0.0, 1.0)
-    span = max(1.0, high - low)
-    return [low - 0.22 * span, max(high, low + 1) + 0.26 * span]
+    if high - low < 1:  # in the middle, where names have room
+        low, high = (low + high) / 2 - 0.5, (low + high) / 2 + 0.5
+    span = high - low
+    return [low - 0.22 * span, high + 0.26 * span]
 
 
 def _titles(figure: go.Figure) -> None:

@@ -85,7 +85,7 @@ def _show(shown: Shown) -> None:
             offer = _picture(shown, setting, alteration)
         offer()
         st.dataframe(
-            whatif_table(found),
+            whatif_table(found) if alteration.given else whatif_table(found).drop(columns="altered"),
             hide_index=True,
             height="content",
             column_config={
