@@ -204,5 +204,9 @@ def test_a_length_has_no_fractions() -> None:
     short = wb.what_if(wb.Row(torch.arange(4197.0), 4197, call=wb.Call(k=512)), "vllm.cooperative_8")
     assert short.curve("length").at == (4197,)
     axis = whatif_figure(short.curve("length"), 4197, None).layout.xaxis
-    assert (axis.dtick, axis.tick0) == (1, 4197)
+    assert (axis.dtick, axis.tick0, axis.tickformat) == (1, 4197, ",d")
     assert drawn.dtick is None
+
+
+def test_a_k_that_a_path_takes_has_its_tick(found: wb.WhatIf) -> None:
+    assert ticks(whatif_figure(found.curve("k"), 512, None).layout.xaxis) == {"512": 512, "1,024": 1024, "2,048": 2048}

@@ -241,6 +241,7 @@ def test_engines_that_cannot_answer_are_told_and_not_shown(page: Open) -> None:
     assert "What production returned lost no winner in 1 call." in said
     assert "No column for cuda: " in said
     assert "No column for vendor: vllm==0.26.0 is not installed" in said
+    assert "workbench vendor add vllm==0.26.0; no CUDA device is visible to torch" in said  # told apart from commands
     shown = table(test)
     assert set(shown["engine"]) == {"model", "recorded"}  # type: ignore[index]
     recorded = shown[shown["engine"] == "recorded"]  # type: ignore[index]

@@ -93,6 +93,7 @@ def test_the_worst_row_has_its_remedies_the_best_first(page: Callable[..., AppTe
     assert "##### vllm==0.33.0: keeps every winner\nInstall vllm==0.33.0." in texts(test)
     assert params(test)["row"] == "1"
     assert "remedy" not in params(test)
+    assert "Click a mark to see it below." in texts(test)
 
 
 def test_all_rows_of_the_capture_are_counted_and_a_link_restores_the_remedy(page: Callable[..., AppTest]) -> None:

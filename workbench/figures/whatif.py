@@ -299,9 +299,9 @@ def _axes(figure: go.Figure, curve: Curve, chances: Scale, means: Scale) -> None
     pad = 0.02 * (ends[1] - ends[0]) or 0.5
     more: dict[str, Any] = {"type": "log"} if log else {}
     if curve.parameter == "key_bits" or (curve.parameter == "length" and ends[1] - ends[0] < _FEW):
-        more |= {"dtick": 1, "tick0": ends[0]}  # there are none between whole numbers
+        more |= {"dtick": 1, "tick0": ends[0], "tickformat": ",d"}  # there are none between whole numbers
     if log:
-        more |= _log_ticks(curve.parameter, *ends)
+        more |= _ticks_of(curve.at) if len(curve.at) <= _FEW // 2 else _log_ticks(curve.parameter, *ends)
     figure.update_layout(xaxis=axis(TITLES[curve.parameter], anchor="y3", range=[ends[0] - pad, ends[1] + pad], **more))
     upper = axis("", type="log", domain=_DOMAINS[0], dtick=1, exponentformat="power", range=_counts_range(curve.risks))
     figure.update_layout(
@@ -343,6 +343,11 @@ def _titles(figure: go.Figure) -> None:
 def _ticked(scale: Scale) -> dict[str, Any]:
     places, texts = zip(*scale.ticks, strict=True)
     return {"range": [scale.low, scale.high], "tickvals": list(places), "ticktext": list(texts)}
+
+
+def _ticks_of(values: Sequence[float]) -> dict[str, Any]:
+    """Those of the values themselves, where a path takes few, as of k."""
+    return {"tickvals": list(values), "ticktext": [_number(one) for one in values]}
 
 
 def _log_ticks(parameter: Parameter, low: float, high: float) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from workbench.ui.engines import known_answer, why_not
 from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown
 from workbench.ui.view import CUDA, MODEL, RECORDED, VENDOR
-from workbench.words import few
 
 CALLS = 10  # of each model
+_REASONS = 6  # why an engine has no column
 _KEPT = 12
 
 
@@ -81,7 +81,8 @@ def _offered(shown: Shown) -> tuple[list[str], dict[tuple[str, str], Called | st
         if all(why.values()):  # said is what most of them lack
             times = Counter(reason for reasons in why.values() for reason in reasons)
             most = [reason for reason, number in times.items() if number == max(times.values())]
-            absent.append(f"{engine}: {few(most, 6)}")
+            more = f"; and {len(most) - _REASONS} more" if len(most) > _REASONS else ""
+            absent.append(f"{engine}: {'; '.join(most[:_REASONS])}{more}")  # they end in commands, and hold commas
             continue
         engines.append(engine)
         if engine == RECORDED:

@@ -176,7 +176,8 @@ def _chart(shown: Shown, part: Part, chosen: Remedy, scope: str, key: str) -> No
     )
     if len(part.remedies) > MOST:
         st.caption(f"The first {MOST} of {count(len(part.remedies))} are drawn; the table holds all.")
-    downloads.offer(saved, f"remedies:{key}", {"Remedies": Advice((part,)).to_pandas})
+    beside = "Click a mark to see it below."
+    downloads.offer(saved, f"remedies:{key}", {"Remedies": Advice((part,)).to_pandas}, beside=beside)
 
 
 def _remedy(shown: Shown, part: Part, remedy: Remedy, scope: str) -> None:
