@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
 from collections.abc import Iterator
 
@@ -21,6 +23,24 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests import forked
 
     monkeypatch.setattr(forked.host, "subprocess", forked.STARTS)
+
+
+@pytest.fixture
+def permissions_hold() -> Iterator[None]:
+    """What is forbidden by its permissions is, also for the superuser, in this thread and those that it starts."""
+    if os.geteuid() != 0:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this thread
+    held = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice, 32 capabilities each
+    assert libc.capget(header, held) == 0
+    less = type(held)(held[0] & ~0b110, *held[1:])  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    assert libc.capset(header, less) == 0
+    try:
+        yield
+    finally:
+        assert libc.capset(header, held) == 0
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.errors import UsageError
+from workbench.words import because
 
 
 def check_target(target: Path, name: str, *, overwrite: bool, cure: str) -> None:
@@ -33,7 +34,7 @@ def check_target(target: Path, name: str, *, overwrite: bool, cure: str) -> None
         if not target.parent.is_dir():
             raise UsageError(f"{name}: its folder does not exist; make it first")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = because(error)
         raise UsageError(f"{name}: not a path that can be written: {reason}") from None
 
 

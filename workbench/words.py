@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import numbers
+import os
 import reprlib
 from collections.abc import Iterable
 
@@ -48,6 +50,26 @@ def described(value: object) -> str:
         number = int(value)
         return str(number) if number.bit_length() <= _BITS_SHOWN else f"an integer of {number.bit_length()} bits"
     return f"of type {kind_of(value)}"
+
+
+_CURES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "have it permitted (chmod), or name another place"),
+    errno.EROFS: "name another place",
+    errno.EMFILE: "allow this process more open files (ulimit -n)",
+}
+_NO_TEMPORARY, _NO_TEMPORARY_CURE = "No usable temporary directory", "name a folder in TMPDIR"
+
+
+def because(error: Exception) -> str:
+    """What the system says of a file, and what helps, where that is known; what other exceptions say."""
+    number = getattr(error, "errno", None)
+    if not isinstance(error, OSError) or number is None:
+        return said(error)
+    reason = str(error.strerror)
+    if "[errno " in reason:  # that of Arrow, with the file a second time
+        reason = os.strerror(number)
+    cure = _NO_TEMPORARY_CURE if reason.startswith(_NO_TEMPORARY) else _CURES.get(number)
+    return f"{reason}; {cure}" if cure else reason
 
 
 def said(error: BaseException) -> str:

@@ -120,15 +120,33 @@ def test_broken_files_and_folders_are_in_the_plan_with_their_error(tmp_path: Pat
     assert {file.file: file.size for file in plan.files}["cut.safetensors"] == len(whole) - 5
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every folder")
-def test_a_folder_that_cannot_be_listed_is_in_the_plan(tmp_path: Path) -> None:
-    folder = dump(tmp_path / "dump", 2)
+@pytest.mark.usefixtures("permissions_hold")
+def test_what_is_forbidden_is_in_the_plan(tmp_path: Path) -> None:
+    """A folder that cannot be listed, one whose files cannot be looked at, and a file."""
+    folder = dump(tmp_path / "dump", 3)
+    (folder / "listed").mkdir()
+    write_capture(folder / "listed" / "a.safetensors", rows(1))
+    (folder / "rank0" / "step0.safetensors").chmod(0)
     (folder / "rank1").chmod(0)
+    (folder / "listed").chmod(0o444)
+    (tmp_path / "link.safetensors").symlink_to(folder / "rank1" / "step1.safetensors")
     try:
         plan = planned(folder)
+        with pytest.raises(
+            UsageError, match=r"step1.safetensors: cannot be looked at: Permission denied; have it perm"
+        ):
+            located(folder / "rank1" / "step1.safetensors")
+        (led,) = planned(tmp_path / "link.safetensors").files
     finally:
         (folder / "rank1").chmod(0o755)
-    assert [file.file for file in plan.files if file.error] == ["rank1"]
+        (folder / "listed").chmod(0o755)
+    assert {file.file: file.error.partition(";")[0] for file in plan.files} == {
+        "listed/a.safetensors": f"no permission to look into the folder {folder / 'listed'}",
+        "rank0/step0.safetensors": "no permission to read the file",
+        "rank0/step2.safetensors": "",
+        "rank1": "the folder cannot be listed: Permission denied",
+    }
+    assert led.error.startswith("no permission to look into the folder ")
 
 
 def test_dumps_of_other_tools_are_taken_as_they_open(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from workbench.capture import open_capture, strictjson
-from workbench.errors import CaptureError
+from workbench.errors import CaptureError, UsageError
 
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 
@@ -236,11 +236,36 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
     assert "cannot be opened" in refusal(loop)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read every file")
+@pytest.mark.usefixtures("permissions_hold")
 def test_a_file_without_permission(stored: Callable[..., Path]) -> None:
     path = stored()
     path.chmod(0)
-    assert "no permission" in refusal(path)
+    assert refusal(path) == (f"{path}: no permission to read the file; have it permitted (chmod), or name another file")
+
+
+@pytest.mark.usefixtures("permissions_hold")
+def test_a_file_in_a_folder_without_permission(stored: Callable[..., Path]) -> None:
+    """Its names may be listed and nothing be said of them, which Python tells of by other means than elsewhere."""
+    path = stored()
+    outer, inner = path.parent / "outer", path.parent / "outer" / "inner"
+    inner.mkdir(parents=True)
+    path = path.rename(inner / "a.safetensors")
+    try:
+        for mode, closed in ((0o444, inner), (0, inner), (0, outer)):
+            closed.chmod(mode)
+            assert refusal(path).startswith(
+                f"{path}: no permission to look into the folder {closed}; have it permitted"
+            )
+            assert "Permission denied" in refusal(inner) or "no permission" in refusal(inner)
+            closed.chmod(0o755)
+    finally:
+        outer.chmod(0o755)
+        inner.chmod(0o755)
+
+
+def test_an_empty_path_is_not_the_current_folder() -> None:
+    with pytest.raises(UsageError, match="a path is empty"):
+        open_capture("")
 
 
 def test_a_name_with_a_line_break_stays_on_one_line(tmp_path: Path) -> None:

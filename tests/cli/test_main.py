@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 import workbench as wb
@@ -378,21 +379,12 @@ start.main()
     assert (done.returncode, done.stderr) == (130, "workbench: interrupted\n")
 
 
-def test_an_interrupt_that_is_swallowed_within_an_import_comes_again(tmp_path: Path) -> None:
-    """torch swallows it while it imports NumPy, and the program went on as if nothing had been pressed."""
-    (tmp_path / "swallows.py").write_text("""
-import os, signal
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-except KeyboardInterrupt:
-    print("swallowed")
-""")
-    code = """
+LATE = """
 import sys, time
 from workbench.cli import exits, main, start
 
 def work() -> None:
-    import swallows
+    import interrupted
 
     end = time.monotonic() + 20
     while time.monotonic() < end:
@@ -402,6 +394,31 @@ def work() -> None:
 main.main = lambda: sys.exit(exits.guarded(work))
 start.main()
 """
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, "imported\n"), (2, "")])
+def test_an_interrupt_within_an_import_comes_after_it(tmp_path: Path, times: int, told: str) -> None:
+    """torch swallows it where it imports NumPy, so that the program went on as if nothing had been pressed, and aborts
+    the process at other places. Whoever presses twice does not wait."""
+    (tmp_path / "interrupted.py").write_text(f"""
+import os, signal
+for _ in range({times}):
+    os.kill(os.getpid(), signal.SIGINT)
+print("imported")
+""")
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "swallowed\n", "workbench: interrupted\n")
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, told, "workbench: interrupted\n")
+
+
+def test_an_interrupt_before_the_command_line_is_understood_is_told(
+    cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typer imports what it needs then, and exits in silence."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TyperGroup, "parse_args", interrupted)
+    result = cli("info", "x")
+    assert (result.exit_code, result.stderr) == (130, "workbench: interrupted\n")

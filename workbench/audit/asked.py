@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.capture.values import described, path_text, shown
 from workbench.errors import UsageError
-from workbench.words import listed
+from workbench.words import because, listed
 
 NAMING = ("scores", "lengths", "starts", "indices", "as_dtype")
 
@@ -87,6 +87,10 @@ def _absolute(given: object) -> str:
     text = path_text(given)
     if not text or "\0" in text:
         raise UsageError(f"what is audited is named {described(text)}; name a folder or a file")
-    if not os.path.lexists(text):
-        raise UsageError(f"{shown(text)}: there is no such file or folder")
+    try:
+        os.lstat(text)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"{shown(text)}: there is no such file or folder") from None
+    except OSError as error:
+        raise UsageError(f"{shown(text)}: cannot be looked at: {because(error)}") from None
     return os.path.realpath(text)

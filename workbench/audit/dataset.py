@@ -24,6 +24,7 @@ from workbench.capture.strictjson import short, strict_json
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError
 from workbench.runs.members import Members, content_of
+from workbench.words import because
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,7 +137,7 @@ class Dataset:
             held = self.path / RECORDS
             names = sorted(os.listdir(held)) if held.is_dir() else []  # noqa: PTH208  names, not paths
         except (OSError, ValueError) as error:
-            raise CaptureError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=self.name) from None
+            raise CaptureError(f"cannot be read: {because(error)}", file=self.name) from None
         self.records = [held / name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
         self.about = self._about()
         self.finished: bool = self.about["finished"]
@@ -185,7 +186,7 @@ class Dataset:
         except FileNotFoundError:
             raise CaptureError(f"it holds no {MANIFEST}; {CURE}", file=self.name) from None
         except OSError as error:
-            raise CaptureError(f"cannot be read: {error.strerror}", file=name) from None
+            raise CaptureError(f"cannot be read: {because(error)}", file=name) from None
 
     def check_rows(self, count: int) -> None:
         """Whether the records hold as many rows as a finished audit's manifest tells of; if not, a part is missing.
@@ -320,7 +321,9 @@ class Dataset:
     def _unread(self, record: int, error: Exception) -> Exception:
         if isinstance(error, CaptureError | MemoryError):
             return error
-        text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the content's
+            return CaptureError(f"cannot be read: {because(error)}", file=shown(self.records[record]))
+        text = " ".join(because(error).split()) or type(error).__name__
         return self.bad(record, f"cannot be read as Parquet: {text[:200]}")
 
 

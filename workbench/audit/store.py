@@ -41,7 +41,7 @@ from workbench.audit.versions import versions
 from workbench.audit.work import Done
 from workbench.capture.values import path_text, shown
 from workbench.errors import UsageError
-from workbench.words import few
+from workbench.words import because, few
 
 RECORDS, MANIFEST, UNFINISHED, PLAN, LOCK = (
     "records",
@@ -113,7 +113,7 @@ class Store:
             raise UsageError(f"{shown(other)}: it is no regular file; {ELSEWHERE}")
 
     def _unwritable(self, error: Exception) -> UsageError:
-        return UsageError(f"{self.name}: cannot be written: {getattr(error, 'strerror', None) or error}")
+        return UsageError(f"{self.name}: cannot be written: {because(error)}")
 
     def _begin(self) -> None:
         """Take up what is there, or begin."""

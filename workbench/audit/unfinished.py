@@ -11,6 +11,7 @@ from workbench.audit.plan import loaded
 from workbench.audit.store import PLAN
 from workbench.capture.values import shown
 from workbench.errors import CaptureError
+from workbench.words import because
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def progress_of(work: Path, records: Path) -> Unfinished:
     except FileNotFoundError:
         return Unfinished()
     except OSError as error:
-        raise CaptureError(f"cannot be read: {error.strerror}", file=shown(work / PLAN)) from None
+        raise CaptureError(f"cannot be read: {because(error)}", file=shown(work / PLAN)) from None
     except ValueError:
         raise CaptureError(
             "it is damaged; delete the audit's folder, and audit anew", file=shown(work / PLAN)

@@ -14,6 +14,7 @@ from workbench.capture.readers import folder as plain_folder
 from workbench.capture.readers.look import Look
 from workbench.capture.readers.table import reader_of
 from workbench.capture.values import shown as printable
+from workbench.words import because
 
 LEAVES = "is a link that leads out of what was given: it is not followed"
 LOOSE = (".pt", ".pth", ".npz", ".npy")  # files that may belong together
@@ -45,7 +46,7 @@ def walk(base: str, inputs: tuple[str, ...], *, leave: bool = True) -> Iterator[
     roots = None if leave else tuple(os.path.realpath(Path(base, given)) for given in inputs)
     for given in sorted(inputs, key=natural):
         path = Path(base, given)
-        found = _below(path, "" if given == "." else given, (), roots) if path.is_dir() else iter([Found(given)])
+        found = _below(path, "" if given == "." else given, (), roots) if os.path.isdir(path) else iter([Found(given)])  # noqa: PTH112
         for one in found:
             if one.file not in seen:
                 seen.add(one.file)
@@ -64,7 +65,7 @@ def _below(
         names = sorted((entry.name for entry in shown), key=natural)
         kinds = {entry.name: _is_folder(entry) for entry in shown}
     except OSError as error:
-        yield Found(label, f"the folder cannot be listed: {error.strerror}")
+        yield Found(label, f"the folder cannot be listed: {because(error)}")
         return
     folders = {entry for entry, kind in kinds.items() if kind is True}
     place = (status.st_dev, status.st_ino)
@@ -93,7 +94,7 @@ def _below(
         elif one.endswith(INDEX_SUFFIX) or (one.endswith(SUFFIX) and not _is_shard(one, stems)):
             yield Found(file)
         elif isinstance(kind := kinds[one], OSError):
-            yield Found(file, f"cannot be looked into: {kind.strerror}")
+            yield Found(file, f"cannot be looked into: {because(kind)}")
 
 
 def _leaves(entry: os.DirEntry[str], roots: tuple[str, ...]) -> bool:

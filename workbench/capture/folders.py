@@ -12,6 +12,7 @@ from workbench.capture.readers.look import look_at
 from workbench.capture.readers.table import reader_of
 from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError
+from workbench.words import because
 
 SUFFIX = ".safetensors"
 SHARD = re.compile(r"-\d{5}-of-\d{5}\.safetensors$")
@@ -29,7 +30,7 @@ def capture_files(folder: str | bytes | os.PathLike[str]) -> list[Path]:
     try:
         names = [name for name in os.listdir(where) if not name.startswith(".")]  # noqa: PTH208  names, not paths
     except OSError as error:
-        raise CaptureError(f"cannot be listed: {error.strerror}", file=shown(folder)) from None
+        raise CaptureError(f"cannot be listed: {because(error)}", file=shown(folder)) from None
     sets = [name for name in names if name.endswith(INDEX_SUFFIX)]
     stems = tuple(name.removesuffix(INDEX_SUFFIX) for name in sets)
     files = [

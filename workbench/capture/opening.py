@@ -99,6 +99,8 @@ def list_tensors(path: str | bytes | os.PathLike[str]) -> tuple[tuple[str, str, 
 
 def _open(path: str | bytes | os.PathLike[str]) -> Dump:
     """What is there, by the reader that recognises it."""
+    if not path_text(path):  # Path would take it for the current folder
+        raise UsageError("a path is empty; name a file or a folder, . for the current one")
     look = look_at(Path(path_text(path)), shown(path))
     return reader_of(look).read(look)
 

@@ -18,6 +18,7 @@ import torch
 from workbench.capture.header import Header, TensorInfo, read_header
 from workbench.capture.values import brief, path_text, shown
 from workbench.errors import CaptureError
+from workbench.words import because
 
 DIGEST_WHOLE = 64 * 2**20
 _DIGEST_BLOCK = 4096
@@ -170,7 +171,7 @@ class Source:
             if _stamp_of(status)[:2] != self.stamp[:2] or (status.st_dev, status.st_ino) != self._place:
                 raise CaptureError("the file was changed while it was open; open it again", file=self.file)
         except OSError as error:
-            raise CaptureError(f"cannot be read: {error.strerror}", file=self.file) from None
+            raise CaptureError(f"cannot be read: {because(error)}", file=self.file) from None
         finally:
             with self._lock:
                 self._readers -= 1
@@ -180,6 +181,21 @@ class Source:
 def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
     """Size, and when content and status changed last. Programs can set back the former time and not the latter."""
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _forbidden(path: Path) -> str:
+    """Why a file is not to be read, and the cure: the first folder on its way that is closed, else itself."""
+    closed = next((one for one in reversed(path.parents) if _is_closed(one)), None)
+    what = "read the file" if closed is None else f"look into the folder {shown(closed)}"
+    return f"no permission to {what}; have it permitted (chmod), or name another file"
+
+
+def _is_closed(folder: Path) -> bool:
+    try:
+        os.stat(os.path.join(folder, "."))  # noqa: PTH116, PTH118  Path drops the dot, for which it is looked into
+    except PermissionError:
+        return True
+    return False
 
 
 def _open_regular(path: Path, file: str) -> int:
@@ -193,8 +209,8 @@ def _open_regular(path: Path, file: str) -> int:
     except FileNotFoundError:
         raise CaptureError("no such file", file=file) from None
     except PermissionError:
-        raise CaptureError("no permission to read the file", file=file) from None
+        raise CaptureError(_forbidden(path), file=file) from None
     except OSError as error:
-        raise CaptureError(f"cannot be opened: {error.strerror}", file=file) from None
+        raise CaptureError(f"cannot be opened: {because(error)}", file=file) from None
     except ValueError as error:  # a NUL in the path
         raise CaptureError(f"not a path: {error}", file=file) from None

@@ -37,6 +37,7 @@ from workbench.capture.tokens import Token, Tokens, memory_tokens
 from workbench.capture.values import check_text, described, path_text, shown
 from workbench.errors import CaptureError, UsageError
 from workbench.targets import check_target, put_in_place
+from workbench.words import because
 
 _NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int16": "I16", "int32": "I32", "int64": "I64"}
 _SIZES = {"F32": 4, "BF16": 2, "F16": 2, "I16": 2, "I32": 4, "I64": 8}
@@ -110,7 +111,7 @@ def write_capture(
                 os.fsync(out.fileno())
             info = _read_back(temporary, plan, capture, file)
     except OSError as error:
-        raise CaptureError(f"cannot be written: {error.strerror or error}", file=file) from None
+        raise CaptureError(f"cannot be written: {because(error)}", file=file) from None
     return replace(info, path=file)
 
 

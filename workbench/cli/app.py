@@ -15,6 +15,7 @@ from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import Json
 from workbench.errors import UsageError
+from workbench.words import because
 
 ADDRESS = "127.0.0.1"
 STREAMLIT = "streamlit>=1.63"
@@ -63,7 +64,7 @@ def _existing(path: str) -> str:
     try:
         found = Path(path).exists()
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be looked at: {error}") from None
+        raise UsageError(f"{path}: cannot be looked at: {because(error)}") from None
     if not found:
         raise UsageError(f"{path}: no such file or folder")
     return str(Path(path).absolute())

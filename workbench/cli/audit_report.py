@@ -16,7 +16,7 @@ from workbench.cli.output import CURE, check_file
 from workbench.cli.tables import lines, progress, say, table
 from workbench.errors import UsageError
 from workbench.targets import put_in_place
-from workbench.words import probability
+from workbench.words import because, probability
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,7 +147,7 @@ def _write_csv(dataset: Dataset, found: Summary, target: Path, every: bool, forc
                 out.write_table(piece)
                 written, formulas = written + piece.num_rows, formulas + _formulas(piece)
     except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
+        raise UsageError(f"{target}: cannot be written: {because(error)}") from None
     if every:
         many = f"{written} {'line that is a finding is' if written == 1 else 'lines that are findings are'} written"
         return many, formulas

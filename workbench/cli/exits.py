@@ -15,6 +15,7 @@ import typer
 
 from workbench.cli.start import heeded, interrupts
 from workbench.errors import WorkbenchError
+from workbench.words import because
 
 CLEAN = 0
 FOUND = 1
@@ -77,7 +78,7 @@ def guarded(work: Callable[[], int | None]) -> int:
         if error.errno == errno.EPIPE:
             return PIPE_CLOSED
         where = f"{error.filename}: " if error.filename else ""
-        complain(f"{where}{error.strerror or error}")
+        complain(f"{where}{because(error)}")
     except Exception as error:
         if interrupts:
             complain("interrupted")

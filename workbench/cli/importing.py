@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,7 +82,7 @@ def _option(name: str) -> str:
 
 def _apart(source: str, output: str) -> None:
     """Refuse to write over what is read."""
-    if Path(output).exists() and Path(output).samefile(source):
+    if os.path.exists(output) and Path(output).samefile(source):  # noqa: PTH110
         raise UsageError(f"{output}: this is what is read; name another file")
 
 

@@ -52,6 +52,13 @@ class Commands(TyperGroup):
             sys.exit(code)
         return code
 
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Understand a command line."""
+        try:
+            return super().make_context(*args, **extra)
+        except KeyboardInterrupt:  # Typer says nothing of it
+            raise typer.Abort from None
+
     def invoke(self, ctx: Any) -> Any:
         """Carry out a command line that was understood."""
         invoke_group = super().invoke

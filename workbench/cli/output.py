@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from workbench.cli.jsonout import dumps
 from workbench.errors import UsageError
 from workbench.targets import check_target, put_in_place
+from workbench.words import because
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,7 @@ def write_output(report: Lines, target: Path, force: bool, document: Callable[[]
     except UnicodeError as error:
         raise UsageError(f"{target}: cannot be written: {error}; .json can hold any name") from None
     except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from None
+        raise UsageError(f"{target}: cannot be written: {because(error)}") from None
 
 
 def check_file(option: str, file: str | None, force: bool) -> Path | None:
@@ -85,6 +86,7 @@ def check_file(option: str, file: str | None, force: bool) -> Path | None:
 
 def is_of(target: Path, source: Path) -> bool:
     """Whether a target is the file that is read, by whatever name, or lies in the folder that is."""
-    if not source.exists():
+    if not os.path.exists(source):  # noqa: PTH110  that one raises
         return False
-    return (target.exists() and target.samefile(source)) or target.resolve().is_relative_to(source.resolve())
+    there = os.path.exists(target)  # noqa: PTH110
+    return (there and target.samefile(source)) or target.resolve().is_relative_to(source.resolve())

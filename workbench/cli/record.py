@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT64, SEEDS, Json, integer
 from workbench.cli.tables import counted
 from workbench.errors import UsageError
+from workbench.words import because
 
 STDERR = 2
 EXIT_CODES = (
@@ -86,8 +88,8 @@ def record(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{to}: the folder cannot be made: {getattr(error, 'strerror', None) or error}") from None
-    before = set(os.listdir(folder))  # noqa: PTH208  names, not paths
+        raise UsageError(f"{to}: the folder cannot be made: {because(error)}") from None
+    before = _names_before(folder, to)
     with recording(options, os.environ) as environment:
         code = _run(command, environment, stdout=STDERR if json else None)
     done = _recorded(folder, before)
@@ -98,12 +100,25 @@ def record(
     return code
 
 
+def _names_before(folder: Path, to: str) -> set[str]:
+    """What lies in the folder, once it is seen that files can be written there: the program may run for hours.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return set(os.listdir(folder))  # noqa: PTH208  names, not paths
+    except OSError as error:
+        raise UsageError(f"{to}: nothing can be recorded there: {because(error)}") from None
+
+
 def _run(command: list[str], environment: dict[str, str], stdout: int | None) -> int:
     """The program's exit code, or 128 and the number of the signal that ended it, as shells have it."""
     try:
         process = subprocess.Popen(command, env=environment, stdout=stdout)
     except OSError as error:
-        raise UsageError(f"{command[0]}: cannot be run: {error.strerror}") from None
+        raise UsageError(f"{command[0]}: cannot be run: {because(error)}") from None
     earlier = {number: signal.signal(number, _passed(process)) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         while True:

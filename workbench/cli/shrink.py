@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,7 +97,7 @@ def shrink(
 
 def _apart(file: str, output: str | None) -> None:
     """Refuse to write over the capture that is read."""
-    if output is None or "\0" in output or not Path(output).exists():
+    if output is None or "\0" in output or not os.path.exists(output):  # noqa: PTH110
         return
     if Path(output).samefile(file):
         raise UsageError(f"{output}: this is the capture that is read; name another file")

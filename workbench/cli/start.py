@@ -28,13 +28,15 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """As Python does it, but kept in mind: libraries swallow it while they are imported, as torch does while it imports
-    NumPy, and go on without what they did not get. It comes again then, once the import is done."""
+    """As Python does it, but not within an import: what is imported swallows it and goes on without what it did not
+    get, as torch does with NumPy, or aborts the process, as torch does too. It comes once the import is done, and a
+    second one at once."""
     interrupts.append(number)
-    if _imports(frame):
+    if _imports(frame) and len(interrupts) == 1:
         signal.signal(signal.SIGALRM, _interrupt_again)
         signal.setitimer(signal.ITIMER_REAL, _LOOK_S)
-    signal.default_int_handler(number, frame)
+    else:
+        signal.default_int_handler(number, frame)
 
 
 def _interrupt_again(number: int, frame: FrameType | None) -> None:

@@ -12,6 +12,7 @@ from workbench.errors import CaptureError
 from workbench.export.proof import Told
 from workbench.export.writing import Exported, export_case
 from workbench.runs.case import Case
+from workbench.words import because
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date that a zip file can say: equal exports give equal bytes
 _FILE = 0o100644 << 16
@@ -64,7 +65,7 @@ def export_packed(
                 raise _unnamed(error, root) from None
             contents = {file.relative_to(folder).as_posix(): file.read_bytes() for file in done.files}
     except OSError as error:
-        raise CaptureError(f"cannot be written or read back: {error.strerror or error}", file=_TEMPORARY) from None
+        raise CaptureError(f"cannot be written or read back: {because(error)}", file=_TEMPORARY) from None
     return Packed(replace(done, files=tuple(map(Path, contents))), contents)
 
 

@@ -15,6 +15,7 @@ from workbench.capture.values import path_text, shown
 from workbench.errors import CaptureError
 from workbench.export.fixture import STAGING
 from workbench.targets import check_target, put_in_place
+from workbench.words import because
 
 CURE = "allow overwriting (--force)"
 _BEFORE = "before"  # within the folder of unfinished files: what they replace
@@ -30,7 +31,7 @@ def staged(to: str | os.PathLike[str]) -> Iterator[tuple[Path, Path]]:
         staging.mkdir(parents=True)
         yield folder, staging
     except OSError as error:
-        raise CaptureError(f"cannot be written: {error.strerror or error}", file=shown(folder)) from None
+        raise CaptureError(f"cannot be written: {because(error)}", file=shown(folder)) from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         _remove_empty(made)
@@ -87,7 +88,7 @@ def publish(staging: Path, folder: Path, files: list[str], overwrite: bool, line
 
 def _missing(folder: Path) -> list[Path]:
     """The folders that have to be made for one to be there, the innermost first."""
-    return [one for one in (folder, *folder.parents) if not one.exists()]
+    return [one for one in (folder, *folder.parents) if not os.path.exists(one)]  # noqa: PTH110  that one raises
 
 
 def _remove_empty(folders: list[Path]) -> None:

@@ -15,6 +15,7 @@ from workbench.figures import palette, themes
 from workbench.figures.html import STYLE, dark_style, fragment
 from workbench.figures.parts import Note, Part, Picture
 from workbench.targets import put_in_place
+from workbench.words import because
 
 _STYLE = f"""{STYLE}
 :root {{ color-scheme: light dark; background: {palette.PAPER}; color: {palette.TEXT}; }}
@@ -104,7 +105,7 @@ def save(text: str, path: str | os.PathLike[str], overwrite: bool, cure: str = "
         with put_in_place(Path(name), name, overwrite=overwrite, cure=cure) as temporary:
             temporary.write_bytes(_bytes(text))
     except OSError as error:
-        raise UsageError(f"{name}: cannot be written: {error.strerror or error}") from None
+        raise UsageError(f"{name}: cannot be written: {because(error)}") from None
     return Path(name)
 
 

@@ -27,6 +27,7 @@ from workbench.record.screening import suspects
 from workbench.record.surroundings import device_name, rank, release_of
 from workbench.record.taken import Taken, row_of, stored
 from workbench.record.warned import Warnings
+from workbench.words import because
 
 _REASONS, _OTHERS = 40, "other reasons"
 
@@ -48,7 +49,7 @@ class Recorder(Belonging):
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+            reason = because(error)
             raise UsageError(f"{options.folder}: the folder cannot be made: {reason}") from None
         self.calls = self.rows = self._bytes = 0
         self.seen: Counter[str] = Counter()

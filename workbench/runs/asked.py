@@ -15,7 +15,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from workbench.engines.worker.ending import LAST_CHARACTERS, ending
 
@@ -41,7 +41,7 @@ def ask(probe: str, *arguments: str, timeout: float = 60.0, stop: threading.Even
         timeout: seconds until the process is ended. stop: ends it as well, once another thread sets it.
     """
     reads, writes = os.pipe()
-    with tempfile.TemporaryFile() as printed:
+    with _nameless() as printed:
         command = [sys.executable, "-P", str(PROBE), probe, str(writes), json.dumps(sys.path), *arguments]
         try:
             process = subprocess.Popen(
@@ -75,6 +75,11 @@ def ask(probe: str, *arguments: str, timeout: float = 60.0, stop: threading.Even
         except (ValueError, TypeError, KeyError):
             printed.seek(0)
             return Answer(failed=ending(code, deque(printed, maxlen=LAST_LINES)))
+
+
+def _nameless() -> IO[bytes]:
+    """A file that lies in no folder, where that can be: no folder for such files is nothing that a probe is asked."""
+    return os.fdopen(os.memfd_create("printed"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
 
 
 def _read(pipe: int, timeout: float, stop: threading.Event | None) -> bytes | None:

@@ -20,6 +20,7 @@ from workbench.runs.bench import DTYPES, Bench, BenchCell, Plan
 from workbench.runs.bench_grid import Cache, Contender, Lengths, Shape
 from workbench.runs.members import Members, content_of, kept_text
 from workbench.targets import put_in_place
+from workbench.words import because
 
 FORMAT = "workbench bench 1"
 SUFFIX = ".json"
@@ -79,7 +80,7 @@ def write_bench(
             temporary.write_text(text, encoding="utf-8")
             parse_bench(temporary.read_bytes(), shown(path))
     except OSError as error:
-        raise UsageError(f"{shown(path)}: cannot be written: {error.strerror or error}") from None
+        raise UsageError(f"{shown(path)}: cannot be written: {because(error)}") from None
 
 
 class BenchFile:

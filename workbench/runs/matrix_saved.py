@@ -19,6 +19,7 @@ from workbench.errors import UsageError
 from workbench.runs.matrix import VERDICTS, Cell, Matrix, MatrixRow
 from workbench.runs.members import Members, content_of, kept_text
 from workbench.targets import put_in_place
+from workbench.words import because
 
 FORMAT = "workbench matrix 1"
 SUFFIX = ".json"
@@ -74,7 +75,7 @@ def write_matrix(
             temporary.write_text(text, encoding="utf-8")
             parse_matrix(temporary.read_bytes(), shown(path))
     except OSError as error:
-        raise UsageError(f"{shown(path)}: cannot be written: {error.strerror or error}") from None
+        raise UsageError(f"{shown(path)}: cannot be written: {because(error)}") from None
 
 
 @checked

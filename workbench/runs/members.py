@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.capture.strictjson import short, strict_json
 from workbench.errors import CaptureError
+from workbench.words import because
 
 LONGEST = 10_000  # characters of a text
 MOST_BYTES = 256 * 2**20  # of a file
@@ -28,7 +29,7 @@ def content_of(path: Path, file: str) -> bytes:
             raise CaptureError(f"it is larger than {MOST_BYTES} bytes, the most that is read", file=file)
         return path.read_bytes()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = because(error)
         raise CaptureError(f"cannot be read: {reason}", file=file) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def recognised(parent: Path, folders: list[str], files: Sequence[str]) -> tuple[
     captures = [name for name in files if name.endswith(SUFFIXES)]
     dumps = [name for name in files if name.endswith(DUMPS)]
     if folders and flashinfer.detects(whole):
-        folders[:] = [name for name in folders if not (parent / name / flashinfer.METADATA).exists()]
+        folders[:] = [name for name in folders if not os.path.exists(parent / name / flashinfer.METADATA)]  # noqa: PTH110
         return True, captures
     if sglang.detects(Look(parent, shown(parent), True, tuple(files))):
         return True, captures

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -20,7 +20,7 @@ from workbench.runs.matrix_saved import FORMAT as MATRIX_FORMAT
 from workbench.runs.matrix_saved import SUFFIX as MATRIX_SUFFIX
 from workbench.ui.closing import temporary_folder
 from workbench.ui.dumps import DUMPS, SUFFIXES, recognised
-from workbench.words import few
+from workbench.words import because, few
 
 DEFAULT_SAMPLE = "samples/smollm2-lm-head.safetensors"
 UPLOADS, SAMPLES = "upload", "samples"
@@ -90,17 +90,24 @@ def list_captures(arguments: Sequence[str]) -> Library:
     entries: list[Entry] = []
     notes: list[str] = []
     for label, path in labelled(arguments):
-        if path.is_dir():
+        if os.path.isdir(path):  # noqa: PTH112  that of Path raises
             leaving: list[str] = []
-            found, more = _below(path, label, leaving=leaving)
+            closed: dict[str, OSError] = {}
+            found, more = _below(path, label, leaving=leaving, closed=closed)
             entries += found
             notes += [_leaving_words(label, leaving)] if leaving else []
+            notes += [_closed_words(label, closed)] if closed else []
             notes += [f"{label}: only the first {MOST_FILES} capture files are listed"] if more else []
-            notes += [] if found or _audits_below(path) else [f"{label}: no capture files below this folder"]
-        elif path.exists():
-            entries += [] if is_matrix(path) else _entry(label, path)
-        else:
+            notes += [] if found or closed or _audits_below(path) else [f"{label}: no capture files below this folder"]
+            continue
+        try:
+            path.stat()
+        except FileNotFoundError:
             notes.append(f"{shown(path)}: no such file or folder")
+        except OSError as error:
+            notes.append(f"{shown(path)}: cannot be looked at: {because(error)}")
+        else:
+            entries += [] if is_matrix(path) else _entry(label, path)
     given = bool(entries)
     try:
         entries += _not_among(entries, _below(samples_dir(), SAMPLES)[0])
@@ -119,6 +126,13 @@ def _not_among(given: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
 def _leaving_words(label: str, leaving: Sequence[str]) -> str:
     many = "a link leads" if len(leaving) == 1 else f"{len(leaving)} links lead"
     return f"{label}: {many} out of this folder, not followed: {few(leaving, 3)}"
+
+
+def _closed_words(label: str, closed: Mapping[str, OSError]) -> str:
+    """What of a folder cannot be looked at, and why the first of it cannot."""
+    why = because(next(iter(closed.values())))
+    names = few([label if one == "." else f"{label}/{one}" for one in closed], 3)
+    return f"{names} {'is' if len(closed) == 1 else 'are'} not listed: {why}"
 
 
 def labelled(arguments: Sequence[str]) -> list[tuple[str, Path]]:
@@ -149,7 +163,8 @@ def list_matrices(arguments: Sequence[str]) -> tuple[Entry, ...]:
     """The saved matrices row × release among ``arguments``, and below the folders among them."""
     entries: list[Entry] = []
     for label, path in labelled(arguments):
-        found = _below(path, label, MATRIX_SUFFIX)[0] if path.is_dir() else _entry(label, path)
+        folder = os.path.isdir(path)  # noqa: PTH112
+        found = _below(path, label, MATRIX_SUFFIX)[0] if folder else _entry(label, path)
         entries += [entry for entry in found if is_matrix(entry.path)]
     return tuple(entries)
 
@@ -195,7 +210,7 @@ def audit_stamp(folder: Path) -> tuple[int, int]:
 
 def is_matrix(path: Path) -> bool:
     """Whether a file begins as a saved matrix does; whether it is one is seen when it is read."""
-    if not path.name.endswith(MATRIX_SUFFIX) or not path.is_file():
+    if not path.name.endswith(MATRIX_SUFFIX) or not os.path.isfile(path):  # noqa: PTH113
         return False
     try:
         with path.open("rb") as file:
@@ -205,19 +220,30 @@ def is_matrix(path: Path) -> bool:
 
 
 def _below(
-    folder: Path, label: str, suffix: str | None = None, leaving: list[str] | None = None
+    folder: Path,
+    label: str,
+    suffix: str | None = None,
+    leaving: list[str] | None = None,
+    closed: dict[str, OSError] | None = None,
 ) -> tuple[list[Entry], bool]:
     """Captures and dumps below a folder, or files of one suffix, in order of their names; links that leave the folder
-    are not followed, and put into ``leaving``."""
+    are not followed, and put into ``leaving``; what cannot be looked at is put into ``closed``."""
     root = os.path.realpath(folder)
     found: list[Entry] = []
-    for parent, folders, files in os.walk(root):
+
+    def keep(error: OSError) -> None:
+        if closed is not None and not isinstance(error, FileNotFoundError):
+            closed[shown(os.path.relpath(error.filename, root))] = error
+
+    for parent, folders, files in os.walk(root, onerror=keep):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         visible = sorted(name for name in files if not name.startswith("."))
         if leaving is not None:
             away = (Path(parent, name) for name in folders)
             leaving += [
-                shown(path.relative_to(root)) for path in away if path.is_symlink() and not _is_inside(path, root)
+                shown(path.relative_to(root))
+                for path in away
+                if os.path.islink(path) and not _is_inside(path, root)  # noqa: PTH114
             ]
         if is_audit(folders, visible):
             folders.clear()
@@ -238,7 +264,7 @@ def _below(
             if len(found) == MOST_FILES:
                 return found, True
             below = path.relative_to(root)
-            found += _entry(f"{label}/{_spelled(below)}" if below.parts else label, path, len(files))
+            found += _entry(f"{label}/{_spelled(below)}" if below.parts else label, path, len(files), keep)
     return found, False
 
 
@@ -246,11 +272,13 @@ def _is_inside(path: Path, root: str) -> bool:
     return os.path.commonpath([root, os.path.realpath(path)]) == root
 
 
-def _entry(key: str, path: Path, files: int = 0) -> list[Entry]:
-    """One entry, none where nothing is there. ``files``: in the folder, where it is one."""
+def _entry(key: str, path: Path, files: int = 0, failed: Callable[[OSError], None] = lambda error: None) -> list[Entry]:
+    """One entry, none where nothing is there. ``files``: in the folder, where it is one; ``failed``: is told why there
+    is none."""
     try:
         status = path.stat()
-    except OSError:  # gone meanwhile, or a link to nowhere
+    except OSError as error:  # gone meanwhile, a link to nowhere, or in a folder that is closed
+        failed(error)
         return []
     folder = stat.S_ISDIR(status.st_mode)
     changed = status.st_mtime_ns if folder else hash((status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
@@ -288,7 +316,7 @@ class Uploads:
             path = folder / safe
             path.write_bytes(content)
         except OSError as error:
-            raise CaptureError(f"the upload cannot be kept: {error.strerror}", file=safe) from None
+            raise CaptureError(f"the upload cannot be kept: {because(error)}", file=safe) from None
         entry = _entry(f"{UPLOADS}/{safe}", path)[0]
         self.entries[entry.key] = entry
         return entry

@@ -40,7 +40,7 @@ class Place:
 def places() -> dict[str, Place]:
     """What can be scanned, by its name: all that was given, where that is several things, and each of them; else the
     samples."""
-    given = {label: path for label, path in labelled(sys.argv[1:]) if path.exists() and not _is_other(path)}
+    given = {label: path for label, path in labelled(sys.argv[1:]) if _is_there(path) and not _is_other(path)}
     found = [Place(label, (str(path),)) for label, path in given.items()]
     if len(found) > 1:
         found.insert(0, Place(EVERYTHING, tuple(map(str, given.values()))))
@@ -50,6 +50,17 @@ def places() -> dict[str, Place]:
         except FileNotFoundError:
             return {}
     return {place.key: place for place in found}
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something is there, also where nobody may look: the scan then says so."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _is_other(path: Path) -> bool:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from workbench.errors import UsageError
 from workbench.vendor.errors import VendorError
+from workbench.words import because
 
 PIECE = 1 << 20  # bytes held in memory at a time
 
@@ -35,7 +36,7 @@ def disk(place: Path | str) -> Iterator[None]:
                 f"{error.filename2 or place}: on another file system; link the store as a whole"
             ) from None
         where = error.filename if isinstance(error.filename, str) else place
-        raise VendorError(f"{where}: {error.strerror or error}") from None
+        raise VendorError(f"{where}: {because(error)}") from None
 
 
 def parse_sha256(text: str) -> str:

@@ -14,6 +14,7 @@ from workbench.capture.header import Header, TensorInfo
 from workbench.capture.source import Source
 from workbench.capture.values import brief, shown
 from workbench.errors import CaptureError
+from workbench.words import because
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def names_in(folder: Path) -> list[str]:
     try:
         return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208  names, not paths
     except OSError as error:
-        raise CaptureError(f"cannot be listed: {error.strerror}", file=shown(folder)) from None
+        raise CaptureError(f"cannot be listed: {because(error)}", file=shown(folder)) from None
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -177,7 +178,7 @@ def inside(folder: Path, name: str) -> Path:
     relative = Path(name)
     given = folder / relative
     out = "\0" in name or relative.is_absolute() or ".." in relative.parts or not relative.parts
-    if not out and len(relative.parts) == 1 and not given.is_symlink():
+    if not out and len(relative.parts) == 1 and not os.path.islink(given):  # noqa: PTH114  that one raises
         return given
     if not out:
         try:

@@ -6,6 +6,7 @@ the name of their file and a dot (``step0.pt`` with ``logits`` gives ``step0.log
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def read(look: Look) -> Dump:
         held.source.rest()
         parts.append(("" if held.bare else label, held))
     if not parts and not broken:
-        below = [shown(name) for name in sorted(look.names, key=natural) if (look.path / name).is_dir()]
+        below = [shown(name) for name in sorted(look.names, key=natural) if os.path.isdir(look.path / name)]  # noqa: PTH112
         cure = f"one of its folders: {few(below)}" if below else "a file"
         raise CaptureError(
             f"this is a folder that is no known dump and holds no .pt, .npy, .npz or .safetensors file; name {cure}",
