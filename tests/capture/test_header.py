@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import pickle
 import struct
 import time
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,8 +206,40 @@ def test_other_kinds_of_file_are_recognised(tmp_path: Path) -> None:
     assert "git lfs pull" in refusal(path)
     path.write_text(json.dumps({"weight_map": {"a": "b"}}))
     assert "JSON file" in refusal(path)
+    path.write_bytes(gzip.compress(b"scores"))
+    assert "a gzip file, which is not read: unpack it first" in refusal(path)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    assert "a PNG picture, which is not read" in refusal(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes/a.txt", "no tensors " * 20)
+    assert "a zip archive" in refusal(path)
     path.write_bytes(os.urandom(7) + b"\xff" + os.urandom(100))
     assert "not a safetensors file" in refusal(path) or "which is not read" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "json_file", "begins"),
+    [
+        ('{"error": "not found"}', True, ""),
+        ("[1, 2, 3, 4, 5]", True, ""),
+        ('\ufeff  [\n  {"a": 1}\n]', True, ""),
+        ("{}" + " " * 20, True, ""),
+        ("[section]\nkey = value\n", False, "[section]"),
+        ("{ some C code }", False, "{ some C code }"),
+        ("[x] done, [ ] not", False, "[x] done, [ ] not"),
+        ("Entry not found", False, "Entry not found"),
+        ("\n\n  the first line\nthe second", False, "the first line"),
+        ("é" * 200, False, "é" * 32),
+    ],
+)
+def test_text_is_told_as_text_and_only_json_as_json(tmp_path: Path, content: str, json_file: bool, begins: str) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_text(content, encoding="utf-8")
+    said = refusal(path)
+    assert ("this is a JSON file" in said) == json_file
+    assert json_file or said.endswith(
+        f"not a safetensors file: it is text that begins {begins!r}; name a capture instead"
+    )
 
 
 def test_other_kinds_of_file_are_no_shards(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ taken by a size that it claims. Entries are parsed one at a time, so that text w
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -57,7 +59,16 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "a Parquet file", _SAVE),
     (b"\x1f\x8b", "a gzip file", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard file", "unpack it first"),
+    (b"\xfd7zXZ\x00", "an xz file", "unpack it first"),
+    (b"BZh", "a bzip2 file", "unpack it first"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG picture", "name a capture instead"),
+    (b"\xff\xd8\xff", "a JPEG picture", "name a capture instead"),
+    (b"%PDF-", "a PDF file", "name a capture instead"),
+    (b"\x7fELF", "a program or library", "name a capture instead"),
 )
+# What begins an object or a list of JSON, as far as it is seen.
+_JSON = re.compile(r"(?:\{\s*(?:\"|\}|$)|\[\s*(?:[\"{\[\]]|-?[0-9]|true\b|false\b|null\b|$))")
+_QUOTED = 32  # characters of a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +147,27 @@ def _recognise(first: bytearray) -> str | None:
         name = first[30 : 30 + int.from_bytes(first[26:28], "little")]
         if name.endswith(b".npy"):
             return f"this is a NumPy .npz archive; safetensors is needed here: {_SAVE}"
-        if name.endswith(b"data.pkl") or b"/" in name:
+        if name.endswith(b"data.pkl"):
             return f"this is a PyTorch .pt archive; safetensors is needed here: load it where you trust it and {_SAVE}"
         return "this is a zip archive; safetensors is needed here: unpack it first"
     for magic, kind, cure in _MAGIC:
         if first.startswith(magic):
             return f"this is {kind}, which is not read: {cure}"
-    if first.lstrip().startswith((b"{", b"[")):
+    if (text := _text(first)) is None:
+        return None
+    if _JSON.match(text):
         return "this is a JSON file, which is not read (a sharded set is opened by its *.safetensors.index.json)"
-    return None
+    begins = text.split("\n")[0][:_QUOTED].strip()
+    return f"not a safetensors file: it is text that begins {begins!r}; name a capture instead"
+
+
+def _text(first: bytearray) -> str | None:
+    """The beginning of a file as text, if it is UTF-8 without control characters but white space."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(first).lstrip()  # its end may part a character
+    except UnicodeDecodeError:
+        return None
+    return text if text and all(c.isprintable() or c in "\t\n\r\f" for c in text) else None
 
 
 def _check(text: bytearray, data_size: int, data_begin: int, file: str) -> Header:

@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-_LOOK_S = 0.02
+_LOOK_S = 0.001  # short: between two imports may lie little, and all that is left to do
 interrupts: list[int] = []  # signals that came; what goes wrong after one is no defect
 
 
