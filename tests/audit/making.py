@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -42,6 +43,34 @@ def dump(folder: Path, files: int = 5, **of: Any) -> Path:
         where.mkdir(parents=True, exist_ok=True)
         write_capture(where / f"step{number}.safetensors", rows(seed=number, **of))
     return folder
+
+
+FAULTS = {
+    "gone": "no such file",
+    "shorter": "the file is cut short",
+    "longer": "bytes after the last tensor belong to none",
+    "a folder": "this is a folder",
+    "a pipe": "not a regular file",
+    "closed": "no permission to read the file",
+}
+"""What may become of a file between the listing of its folder and its reading, and what is then said of it."""
+
+
+def befall(folder: Path) -> None:
+    """Let all of that happen to captures of the same names."""
+    for name in FAULTS:
+        path = folder / f"{name}.safetensors"
+        if name == "shorter":
+            os.truncate(path, path.stat().st_size // 2)
+        elif name == "longer":
+            with path.open("ab") as file:
+                file.write(b"more")
+        elif name == "closed":
+            path.chmod(0)
+        else:
+            path.unlink()
+    (folder / "a folder.safetensors").mkdir()
+    os.mkfifo(folder / "a pipe.safetensors")
 
 
 def content(out: Path) -> dict[str, bytes]:

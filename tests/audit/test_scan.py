@@ -13,7 +13,8 @@ import filelock
 import pytest
 import torch
 
-from tests.audit.making import audited, dump, rows
+from tests.audit.making import FAULTS, audited, befall, dump, rows
+from workbench.audit import plan as planning
 from workbench.audit import scan as scanning
 from workbench.audit.dataset import Dataset
 from workbench.audit.executors.base import Lost
@@ -207,6 +208,39 @@ def test_a_file_that_changes_while_it_scans_is_told_and_tried_again(folder: Path
     scan.run(executor=again)
     assert again.units == ["rank1/step3.safetensors"]
     assert scan.summary().total.errors == 0
+
+
+@pytest.mark.usefixtures("permissions_hold")
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_befalls_files_once_they_are_listed_or_planned_costs_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    for seed, name in enumerate(("first", *FAULTS, "replaced", "whole")):
+        write_capture(folder / f"{name}.safetensors", rows(seed=seed))
+    module, name = (planning, "walk") if listed else (scanning, "make_plan")
+    before = getattr(module, name)
+
+    def then(*args: Any, **more: Any) -> Any:
+        found = before(*args, **more)
+        found = list(found) if listed else found
+        befall(folder)
+        write_capture(folder / "replaced.safetensors", rows(seed=99), overwrite=True)
+        monkeypatch.setattr(module, name, before)
+        return found
+
+    monkeypatch.setattr(module, name, then)
+    scan = Scan([folder], "dump")
+    scan.run()
+    assert (scan.state, scan.error) == ("done", "")
+    told = {one.file.removesuffix(".safetensors"): one.error for one in scan.summary().files.faulty}
+    assert ("changed while it was scanned" in told.pop("replaced", "")) == (not listed)
+    assert told.keys() == FAULTS.keys()
+    assert all(said in told[name] for name, said in FAULTS.items())
+    judged = {line.file for line in scan.summary().worst}
+    assert judged <= {"first.safetensors", "replaced.safetensors", "whole.safetensors"}
+    assert scan.summary().total.rows - scan.summary().total.errors == (9 if listed else 6)
 
 
 def test_much_waits_until_it_is_allowed(folder: Path) -> None:

@@ -12,7 +12,9 @@ import torch
 from typer.testing import Result
 
 import workbench as wb
+from tests.audit.making import FAULTS, befall
 from workbench.capture import Row, write_capture
+from workbench.cli.folders import Below
 from workbench.runs.advise_words import advice_sentence
 from workbench.runs.remedy import KINDS, STATES
 
@@ -79,6 +81,31 @@ def test_a_folder_is_read_to_its_depth_and_what_cannot_be_is_told(
     assert "2 of 6 rows can lose winners" in result.stdout
     assert "bad.safetensors" in result.stderr
     assert "1 file could not be read to the end" in result.stderr
+
+
+@pytest.mark.usefixtures("permissions_hold")
+@pytest.mark.parametrize("left", [True, False])
+def test_what_befalls_files_of_a_folder_once_they_are_listed_costs_no_others(
+    cli: Cli, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool
+) -> None:
+    for name in (*FAULTS, *["whole"] * left):
+        shutil.copy(captures / "mixed.safetensors", tmp_path / f"{name}.safetensors")
+    before = Below.captures
+
+    def then(self: Below) -> Any:
+        befall(tmp_path)
+        yield from before(self)
+
+    monkeypatch.setattr(Below, "captures", then)
+    result = cli("advise", tmp_path)
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(FAULTS) + 1
+    assert all(any(f"{name}.safetensors" in line and said in line for line in lines) for name, said in FAULTS.items())
+    assert f"{len(FAULTS)} files could not be read to the end" in lines[-1]
+    said = " ".join(result.stdout.split())
+    assert f"{'3 rows of 1 file' if left else '0 rows of 0 files'} below {tmp_path}" in said
+    assert ("There is no row to advise on" in said) != left
 
 
 @pytest.mark.parametrize(

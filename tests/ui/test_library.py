@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from tests.ui.conftest import make_capture
+from tests.ui.conftest import make_capture, texts
+from tests.ui.pages import driven, settled
 from workbench.errors import CaptureError
 from workbench.resources import samples_dir
 from workbench.ui import library
-from workbench.ui.library import Uploads, list_captures, local
+from workbench.ui.library import Uploads, list_audits, list_captures, list_matrices, local
 
 
 def keys(*arguments: Path) -> list[str]:
@@ -26,6 +27,49 @@ def test_files_below_a_folder_by_relative_name(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
     assert keys(tmp_path / "dumps") == ["dumps/b.safetensors", "dumps/deep/er/a.safetensors"]
+
+
+@pytest.mark.usefixtures("permissions_hold")
+def test_what_is_forbidden_is_told_and_costs_no_others(tmp_path: Path) -> None:
+    """A folder that is closed, names without what they are of, a closed folder on the way, a saved matrix in it."""
+    dumps = tmp_path / "dumps"
+    for name in ("a", "closed/b", "names/c", "names/below/d"):
+        path = dumps / f"{name}.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    (dumps / "closed").chmod(0)
+    (dumps / "names").chmod(0o444)
+    given = [dumps, dumps / "closed", dumps / "closed" / "b.safetensors", dumps / "closed" / "m.json", dumps / "gone"]
+    try:
+        offered = list_captures([str(path) for path in given])
+        assert (list_matrices([str(path) for path in given]), list_audits([str(path) for path in given])) == ((), ())
+    finally:
+        (dumps / "closed").chmod(0o755)
+        (dumps / "names").chmod(0o755)
+    assert [entry.key for entry in offered.entries if not entry.key.startswith("samples/")] == ["dumps/a.safetensors"]
+    denied = "Permission denied; have it permitted (chmod), or name another place"
+    assert offered.notes == (
+        f"dumps/closed, dumps/names/c.safetensors and dumps/names/below are not listed: {denied}",
+        f"closed is not listed: {denied}",
+        f"{dumps}/closed/b.safetensors: cannot be looked at: {denied}",
+        f"{dumps}/closed/m.json: cannot be looked at: {denied}",
+        f"{dumps}/gone: no such file or folder",
+    )
+
+
+@pytest.mark.usefixtures("permissions_hold")
+@pytest.mark.parametrize("page", ["inspect", "overview", "divergence", "releases"])
+def test_a_page_of_what_is_forbidden_says_so(tmp_path: Path, page: str) -> None:
+    (tmp_path / "closed").mkdir()
+    make_capture(tmp_path / "closed" / "a.safetensors")
+    (tmp_path / "closed").chmod(0)
+    try:
+        test = settled(driven(page, [tmp_path / "closed" / "a.safetensors"]).run())
+    finally:
+        (tmp_path / "closed").chmod(0o755)
+    assert not test.exception
+    if page in ("inspect", "overview"):
+        assert "a.safetensors: cannot be looked at: Permission denied" in texts(test)
 
 
 def test_links_that_leave_the_folder_are_passed_over(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from workbench.audit.versions import versions
 from workbench.audit.work import AuditTask
 from workbench.capture.values import shown
 from workbench.errors import UsageError, WorkbenchError
+from workbench.words import because
 
 State = Literal["new", "looking", "waiting", "working", "stopped", "done", "failed"]
 CHANGED = "the file was changed while it was scanned; look again"
@@ -131,8 +132,10 @@ class Scan:
                     self.why = kept.why
             except _StopError:
                 self.state = "stopped"
-            except (WorkbenchError, OSError) as error:
+            except WorkbenchError as error:
                 self.state, self.error = "failed", str(error)
+            except OSError as error:
+                self.state, self.error = "failed", because(error)
             except BaseException as error:
                 self.state, self.error = "failed", f"internal error: {type(error).__name__}: {error}"
                 raise

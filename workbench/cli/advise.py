@@ -86,19 +86,21 @@ def _read_folder(file: str, naming: Naming, given: Given, advising: Advising) ->
     """Every row below a folder; what cannot be read is told, and whether there was any."""
     below = Below(file, naming, given)
     notes: dict[str, None] = {}
+    read: dict[str, None] = {}
     at = 0
     with one_thread(), progress(f"advising on {file}", below.rows) as done:
         for name, capture in below.captures():
             try:
                 for one in capture:
                     advising.add(given.apply(one))
+                    read[name] = None
                     at += 1
                     done(at)
             except CaptureError as error:
                 below.unread[name] = error.in_file
             notes |= dict.fromkeys(f"{name}: {note}" for note in given.notes(capture))
     below.complain()
-    return f"{counted(at, 'row')} of {counted(len(below.files), 'file')} below {file}", list(notes), bool(below.unread)
+    return f"{counted(at, 'row')} of {counted(len(read), 'file')} below {file}", list(notes), bool(below.unread)
 
 
 def _document(found: Advice, notes: Sequence[str]) -> object:
