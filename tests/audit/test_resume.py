@@ -20,11 +20,13 @@ import pytest
 
 from tests.audit.making import Shuffled, StopError, Stopped, audited, content, dump, records, rows
 from workbench.audit import plan
+from workbench.audit.dataset import Dataset
 from workbench.audit.front import Progress
 from workbench.audit.journal import Journal
 from workbench.audit.lines import LINE_COLUMNS, ROW_COLUMNS, Lines
 from workbench.audit.schema import arrow_schema
 from workbench.audit.store import Store
+from workbench.audit.summary import summarize
 from workbench.audit.work import CHANGED
 from workbench.capture import Capture, Row, write_capture
 from workbench.errors import CaptureError, UsageError
@@ -259,6 +261,25 @@ def test_a_part_that_was_cut_is_done_again(folder: Path, clean: dict[str, bytes]
     part.write_bytes(part.read_bytes()[:-100])
     audited(folder, out, unit_bytes=UNIT)
     assert content(out) == clean
+
+
+@pytest.mark.usefixtures("permissions_hold")
+def test_a_part_that_may_not_be_read_is_told_and_kept(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(StopError):
+        audited(folder, out, unit_bytes=UNIT, executor=Stopped(14))
+    part = next((out / "records").glob("*.parquet"))
+    part.chmod(0)
+    with pytest.raises(UsageError) as told:
+        audited(folder, out, unit_bytes=UNIT)
+    assert str(told.value).startswith(f"{part}: cannot be read: Permission denied; have it permitted")
+    part.chmod(0o644)
+    audited(folder, out, unit_bytes=UNIT)
+    assert content(out) == clean
+    part.chmod(0)
+    with pytest.raises(CaptureError) as told_of_finished:
+        summarize(Dataset(out))
+    assert str(told_of_finished.value).startswith(f"{part}: cannot be read: Permission denied; have it permitted")
 
 
 def test_killed_before_the_plan_was_kept(folder: Path, clean: dict[str, bytes], tmp_path: Path) -> None:

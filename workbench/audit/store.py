@@ -225,17 +225,26 @@ class Store:
         return self._work / f"part-{at:06}.frames"
 
     def _is_whole(self, part: Path) -> bool:
-        """Whether a part was written; what cannot be read, or is no part, is removed, to be done again."""
+        """Whether a part was written; what is no part is removed, to be done again."""
         try:
             with named_file(part) as file:
                 if pq.read_schema(file).equals(arrow_schema()):
                     return True
         except FileNotFoundError:
             return False
-        except (OSError, pa.ArrowException):
-            pass
+        except (OSError, pa.ArrowException) as error:
+            self._check_content(part, error)
         part.unlink()
         return False
+
+    def _check_content(self, part: Path, error: Exception) -> None:
+        """Whether it is the content of a part that is at fault.
+
+        Raises:
+            UsageError: it is the disk, or what it permits; the part may be whole.
+        """
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UsageError(f"{shown(part)}: cannot be read: {because(error)}") from None
 
     def is_done(self, number: int) -> bool:
         """Whether a unit is."""
@@ -360,8 +369,7 @@ class Store:
                 with named_file(part) as file:
                     table = pq.read_table(file, columns=list(NEEDED))
             except (OSError, pa.ArrowException) as error:
-                if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the content's
-                    raise
+                self._check_content(part, error)
                 part.unlink()
                 raise self._removed(part) from None
             yield table
