@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -377,6 +378,54 @@ start.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "workbench: interrupted\n")
+
+
+HERE = "--op vllm.persistent_topk --release vllm==0.26.0 --device h200"
+
+
+@pytest.mark.usefixtures("permissions_hold")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"{one} {{closed}}/a.safetensors" for one in ("info", "inspect", "advise", "run", "route", "what-if", "app")),
+        *(f"{one} {{listed}}" for one in ("info", "inspect", "advise")),
+        *("info {closed}", "advise {closed}", "diverge {closed} {listed}", "diverge {ours} {listed}"),
+        "audit {closed}/a.safetensors -o {out}",
+        "audit {ours} -o {closed}/out",
+        "audit {ours} -o {sealed}/out",
+        "audit report {closed}/out",
+        *(f"{one} {{closed}}/x.safetensors" for one in ("make --path vllm.histogram_256", "import {ours} -o")),
+        *(f"export {{ours}} {HERE} --to {{{one}}}/out" for one in ("closed", "sealed")),
+        *(f"shrink {{ours}} {HERE} --output {{{one}}}/x.safetensors" for one in ("closed", "sealed")),
+        *(f"run {{ours}} {HERE} --output {{{one}}}/x.json" for one in ("closed", "sealed")),
+        *(f"inspect {{ours}} {HERE} --html {{{one}}}/x.html" for one in ("closed", "sealed")),
+        *(f"record --to {{{one}}} -- true" for one in ("closed", "sealed")),
+        "record --to {closed}/new -- true",
+        "bench compare {closed}/a.json {closed}/b.json",
+        "vendor list --store {closed}/store",
+    ],
+)
+def test_what_is_forbidden_is_one_line_with_the_cure_and_leaves_nothing(
+    cli: Callable[..., Result], captures: Path, tmp_path: Path, command: str
+) -> None:
+    """A closed folder, one whose names alone may be seen, and one that takes no file."""
+    places = {name: tmp_path / name for name in ("closed", "listed", "sealed")}
+    ours = captures / "broken.safetensors"
+    for place in places.values():
+        place.mkdir()
+        shutil.copy(ours, place / "a.safetensors")
+    before = sorted(tmp_path.rglob("*"))
+    for place, mode in zip(places.values(), (0, 0o444, 0o555), strict=True):
+        place.chmod(mode)
+    try:
+        result = cli(*command.format(**places, ours=ours, out=tmp_path / "out").split())
+    finally:
+        for place in places.values():
+            place.chmod(0o755)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "permitted (chmod), or name another" in result.stderr.splitlines()[0]
+    assert str(tmp_path) in result.stderr
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 LATE = """
