@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from functools import partial
@@ -60,6 +61,17 @@ def test_a_package_that_loads_is_fine_whatever_it_prints(tmp_path: Path, monkeyp
     (fact,) = looks._serving(partial(ask, timeout=30), "vllm")
     assert (fact.value, fact.state, fact.why) == ("0.26.0", "fine", "")
     assert [one.state for one in looks._serving(partial(ask, timeout=30), "sglang")] == ["absent"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files without a folder are Linux's")
+def test_a_package_is_not_broken_where_nothing_takes_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    (tmp_path / "loads.py").write_text("__version__ = '1.0'")
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = ask("import", "loads")
+    assert answer == Answer({})
 
 
 def test_what_is_asked_ends_when_it_is_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
