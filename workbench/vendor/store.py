@@ -23,6 +23,7 @@ from workbench.vendor.errors import VendorError
 from workbench.vendor.fatbin import Capability, architectures, read_fatbins
 from workbench.vendor.manifest import MOST_BYTES, NAME, Library, Manifest, Registered, dump_manifest, parse_manifest
 from workbench.vendor.release import Wheel, parse_wheel
+from workbench.words import because
 
 ENVIRONMENT = "TOPK_WORKBENCH_VENDOR"
 STAGING = ".staging-"
@@ -357,7 +358,7 @@ def locked(base: Path, progress: Progress = silent) -> Iterator[None]:
             progress("waiting for another process that writes to the store", 0, None)
             lock.acquire()
     except (OSError, NotImplementedError) as error:
-        raise VendorError(f"{base}: the store cannot be locked for writing: {error}") from None
+        raise VendorError(f"{base}: the store cannot be locked for writing: {because(error)}") from None
     try:
         for leftover in base.glob(f"{STAGING}*"):
             shutil.rmtree(leftover, ignore_errors=True)
