@@ -402,7 +402,8 @@ def test_a_link_restores_path_variant_and_style(page: Open, rows: Path) -> None:
     for hostile in ("nothing", "ring_reuse", "<b>"):
         test = page(capture=BAD, row="1", variant=hostile)
         assert not test.exception
-        assert "The link's variant is left out" in test.warning[0].value.replace("\\", "")
+        said = texts(test)
+        assert "The link's variant is left out" in said or f"{hostile}, is none of vllm.histogram_256; shown is" in said
     assert "The link's style is left out" in page(style="nose").warning[0].value.replace("\\", "")
 
 

@@ -11,9 +11,11 @@ import streamlit as st
 from workbench.figures import palette, themes
 from workbench.figures.of_inspection import colour_of, default_path
 from workbench.figures.words import value
+from workbench.paths.catalog import get_path
 from workbench.runs.inspect import Inspection
 from workbench.runs.matrix import Cell
 from workbench.ui import state
+from workbench.ui.loading import variant_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -138,6 +140,21 @@ def pick_path(found: Inspection, options: Sequence[str], key: str, told: Callabl
 
     st.selectbox("Path", options, key=key, format_func=label, on_change=take)
     return path
+
+
+def pick_variant(found: Inspection, path: str, options: Sequence[str], key: str) -> str:
+    """A selector of one of the path's variants that are on offer, which the URL carries; at first the release's own.
+
+    Another one that the link or another page brought is not shown, and that is said.
+    """
+    chosen, own = state.current().variant, variant_of(found, path)
+    variant = chosen if chosen in options else own if own in options else options[0]
+    st.session_state[key] = variant
+    st.selectbox("Variant", options, key=key, on_change=state.bound("variant", key))
+    if chosen is not None and chosen not in options:
+        why = "is not modelled" if chosen in [one.name for one in get_path(path).variants] else f"is none of {path}"
+        st.caption(state.plain(f"The variant chosen, {chosen}, {why}; shown is {variant} instead."))
+    return str(st.session_state[key])
 
 
 def score_texts(scores: Iterable[float], digits: int = 9) -> list[str]:

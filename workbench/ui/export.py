@@ -22,7 +22,7 @@ from workbench.runs.inspect import Inspection
 from workbench.runs.shrink import Shrunk
 from workbench.ui import state
 from workbench.ui.background import show_background
-from workbench.ui.common import callout, code, colour_of, error_box, letters_on_primary, pick_path
+from workbench.ui.common import callout, code, colour_of, error_box, letters_on_primary, pick_path, pick_variant
 from workbench.ui.controls import belongs
 from workbench.ui.export_view import EXPORT
 from workbench.ui.loading import circumstances
@@ -57,7 +57,8 @@ def _show(shown: Shown) -> None:
     with left:
         name = pick_path(found, EVERY, f"export-path:{shown.key}", levels.__getitem__)
     with right:
-        named = _pick_variant(found, name, f"variant:{shown.key}:{name}")
+        names = [one.name for one in get_path(name).variants]
+        named = pick_variant(found, name, names, f"export-variant:{shown.key}:{name}")
     path, variant = get_path(name), get_path(name).variant(named)
     said, able = _outlook(found.case, path, variant)
     risk = found.case.risk(path, variant)
@@ -68,18 +69,6 @@ def _show(shown: Shown) -> None:
         shrunk = show_shrink(shown, name, named)
         _export(shown, path, variant, shrunk)
     EXPORT.write_url()
-
-
-def _pick_variant(found: Inspection, name: str, key: str) -> str:
-    known = [one.name for one in get_path(name).variants]
-    taken = found.route.variant if found.route is not None and found.reached == name else None
-    chosen = state.current().variant
-    st.session_state[key] = chosen if chosen in known else taken if taken in known else "stock"
-    st.selectbox("Variant", known, key=key, on_change=state.bound("variant", key))
-    if chosen is not None and chosen not in known:
-        state.note(f"The link's variant is left out: {name} has no variant {chosen}.")
-        state.settle(variant=None)
-    return str(st.session_state[key])
 
 
 def _outlook(case: Case, path: Path, variant: Variant) -> tuple[str, bool]:

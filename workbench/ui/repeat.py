@@ -16,11 +16,20 @@ from workbench.paths.catalog import get_path
 from workbench.runs.repeat import MODEL, RECORDED, Repeated
 from workbench.ui import downloads, inspector, state
 from workbench.ui.background import follow, show_background
-from workbench.ui.common import callout, error_box, figures_row, path_of, pick_path, picture, say_instead, score_texts
+from workbench.ui.common import (
+    callout,
+    error_box,
+    figures_row,
+    path_of,
+    pick_path,
+    pick_variant,
+    picture,
+    say_instead,
+    score_texts,
+)
 from workbench.ui.diff_view import MODELLED
 from workbench.ui.engines import called_name, pick_engine, why_not
 from workbench.ui.library import local
-from workbench.ui.loading import variant_of
 from workbench.ui.repeat_made import Held, held, is_quick, recorded
 from workbench.ui.repeat_view import CALLS, LEAST, MOST, REPEAT
 from workbench.ui.rowpage import Shown, row_link, show_row_page
@@ -107,12 +116,8 @@ def _pick_path(
         path = pick_path(shown.seen, MODELLED, f"repeat-path:{shown.key}")
         say_instead(MODELLED, path, "which no model runs")
     options = [variant.name for variant in get_path(path).variants if variant.modelled]
-    own = variant_of(shown.seen, path)
-    chosen = state.current().variant
-    widget = f"repeat-variant:{path}:{shown.key}"
-    st.session_state[widget] = chosen if chosen in options else own if own in options else options[0]
-    middle.selectbox("Variant", options, key=widget, on_change=state.bound("variant", widget))
-    return path, str(st.session_state[widget])
+    with middle:
+        return path, pick_variant(shown.seen, path, options, f"repeat-variant:{path}:{shown.key}")
 
 
 def _by_model(shown: Shown, calls: Held, wanted: int) -> None:

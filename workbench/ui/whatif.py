@@ -17,8 +17,8 @@ from workbench.runs.whatif import WhatIf
 from workbench.runs.whatif_words import LABELS, SHORT, number, standing_word, what_if_sentences
 from workbench.ui import downloads, state
 from workbench.ui.caches import TEXT
-from workbench.ui.common import callout, error_box, pick_path, picture
-from workbench.ui.loading import circumstances, variant_of
+from workbench.ui.common import callout, error_box, pick_path, pick_variant, picture
+from workbench.ui.loading import circumstances
 from workbench.ui.rowpage import Shown, row_fragment, show_row_page
 from workbench.ui.view import View
 from workbench.ui.whatif_view import ASKED, READ, Asked
@@ -67,7 +67,8 @@ def _show(shown: Shown) -> None:
     with left:
         path = pick_path(shown.seen, [one.name for one in PATHS], f"what-if-path:{shown.key}")
     with right:
-        variant = _pick_variant(shown, path)
+        names = [one.name for one in get_path(path).variants]
+        variant = pick_variant(shown.seen, path, names, f"what-if-variant:{shown.key}:{path}")
     setting = setting_of(shown, state.current(), path, variant)
     asked = ASKED.current()
     said, drawn = st.container(), st.container()
@@ -103,18 +104,6 @@ def _parted(sentences: Sequence[str]) -> tuple[str, str]:
     ends = list(accumulate(sentences, lambda end, one: end + 1 + len(one), initial=-1))[1:]
     many = max(1, sum(end <= _STANDS_OUT for end in ends))
     return " ".join(sentences[:many]), " ".join(sentences[many:])
-
-
-def _pick_variant(shown: Shown, path: str) -> str:
-    names = [one.name for one in get_path(path).variants]
-    chosen = state.current().variant
-    variant = chosen if chosen in names else variant_of(shown.seen, path)
-    if chosen is not None and chosen not in names:
-        st.caption(state.plain(f"{path} has no variant {chosen}; shown is {variant}."))
-    key = f"what-if-variant:{shown.key}:{path}"
-    st.session_state[key] = variant
-    st.selectbox("Variant", names, key=key, on_change=state.bound("variant", key))
-    return variant
 
 
 def _possible(setting: Setting, asked: Asked) -> Alteration:

@@ -20,6 +20,7 @@ from workbench.ui.caches import TEXT
 from workbench.ui.closing import temporary_folder
 from workbench.ui.loading import Opened, circumstances
 from workbench.ui.view import View
+from workbench.words import because
 
 SEED = 0  # of shrinking, as on the command line where none is given
 LIMIT = 60.0  # seconds after which shrinking stops, until it is asked to go on
@@ -110,7 +111,7 @@ class Work:
                     row.saved(file).write(row.smallest, finished=row.is_minimum)
                     return file.read_bytes()
             except (CaptureError, OSError) as error:
-                reason = error.reason if isinstance(error, CaptureError) else f"cannot be written: {error.strerror}"
+                reason = error.reason if isinstance(error, CaptureError) else f"cannot be written: {because(error)}"
                 raise CaptureError(reason, file="the temporary folder") from None
 
     @property
