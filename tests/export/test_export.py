@@ -18,7 +18,7 @@ from workbench.capture import Call, Row
 from workbench.errors import CaptureError, UsageError
 from workbench.export import publishing, writing
 from workbench.export.fixture import Fixture, calls_needed, read_fixture
-from workbench.export.losing import Losing, chance_at_most
+from workbench.export.losing import Losing
 from workbench.export.proof import prove, run_source
 from workbench.export.provenance import without_paths
 from workbench.resources import samples_dir
@@ -180,14 +180,6 @@ def test_where_warps_arrive_together_the_calls_are_counted_for_warps(tmp_path: P
     assert clean**done.repeats < 1e-6
     said = "If the warps of a row arrive in random order, a call loses nothing with a probability of at most"
     assert f"{said} {done.p_clean}" in done.why
-
-
-@pytest.mark.parametrize(
-    ("seen", "tried", "most"), [(0, 256, 0.02662), (1, 2, 0.9995), (255, 256, 0.999996), (9, 9, 1)]
-)
-def test_a_chance_is_bounded_by_what_was_seen(seen: int, tried: int, most: float) -> None:
-    """Of none seen 1 - 0.001 ** (1 / tried), of all but one 0.999 ** (1 / tried)."""
-    assert chance_at_most(seen, tried) == pytest.approx(most, abs=2e-5)
 
 
 def test_where_every_call_loses_one_is_enough(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from workbench.analysis.outlooks import fills_buffer, outlook_of
 from workbench.analysis.profile import Filling, RowProfile
 from workbench.analysis.survival import Outlook
+from workbench.analysis.together import clean_at_most
 from workbench.paths.catalog import PATHS, get_path
 from workbench.paths.faults import finding
 from workbench.paths.lengths import Effect, effect, unmet_outside
@@ -35,8 +36,10 @@ class Risk(Rendered):
         path, variant: their names. refused: the path's unmet conditions; the risk is then not given, though the
             populations are, where they can be counted.
         level: ``safe`` (no arrival order loses), ``at risk`` (some do), ``certain`` (all do); ``None`` if unknown.
-        p_clean: probability that a uniformly random arrival order loses nothing.
+        p_clean: probability that a uniformly random arrival order, of scores one by one, loses nothing.
         expected_missing: mean number of values lost over those orders.
+        clean_at_most: where the path's scores arrive warp by warp and the row is at risk: at most so likely does a
+            random order of its warps lose nothing (``workbench.analysis.together``). Else ``None``.
         least_missing, most_missing: over every arrival order.
         threshold_bin, above, population, need, capacity: as in the design; ``None`` without a coarse key or buffer.
         stored: members of the bin that the buffer takes, whichever they are.
@@ -67,6 +70,7 @@ class Risk(Rendered):
     breach: bool = False
     buffered: bool = False
     order_correlation: float | None = None
+    clean_at_most: float | None = None
     note: str = ""
     finding: str = ""
 
@@ -88,6 +92,11 @@ class Risk(Rendered):
         return NOT_MODELLED if self.observed else self.level or UNKNOWN
 
     @property
+    def most_clean(self) -> float:
+        """At most so likely does a call lose nothing, by what arrives together on the path; 0 where it is not known."""
+        return (self.p_clean if self.clean_at_most is None else self.clean_at_most) or 0.0
+
+    @property
     def room(self) -> int | None:
         """How many scores of this bin fit: the capacity, or less where a rank of a cluster overflows first."""
         return self.stored if self.breach else self.capacity
@@ -97,8 +106,8 @@ def risk(profile: RowProfile, path: Path, variant: Variant | None = None, *, ord
     """The risk of a row on a path.
 
     Args:
-        profile: of the row. variant: of the path; ``stock`` by default. ordered: whether to work out the correlation
-            of score and position, which sorts the threshold bin.
+        profile: of the row. variant: of the path; ``stock`` by default. ordered: whether to work out what depends on
+            where the scores lie: the correlation of score and position, and ``clean_at_most``.
     """
     variant = variant or path.variant("stock")
     does = effect(path, variant, profile.window, profile.k)
@@ -129,6 +138,7 @@ def _of_scores(profile: RowProfile, path: Path, variant: Variant, ordered: bool)
         refused=refused,
         note=told.words if told is not None else note,
         **(_outlook_fields(seen, filling if ordered else None) if seen is not None else {}),
+        **(_of_warps(profile, path.as_variant(variant), seen, filling) if ordered else {}),
         **_filling_fields(filling),
     )
 
@@ -177,6 +187,13 @@ def _outlook_fields(seen: Outlook, filling: Filling | None) -> dict[str, Any]:
         "most_missing": seen.most,
         "order_correlation": filling.order_correlation if filling is not None and seen.most else None,
     }
+
+
+def _of_warps(profile: RowProfile, path: Path, seen: Outlook | None, filling: Filling | None) -> dict[str, Any]:
+    """What the law of scores that arrive one by one does not tell of a path whose scores do not."""
+    if path.arrival_unit == "element" or seen is None or not seen.most or seen.least:
+        return {}
+    return {"clean_at_most": 1.0 if filling is None else clean_at_most(profile, path, seen.p_clean)}
 
 
 def _filling_fields(filling: Filling | None) -> dict[str, Any]:

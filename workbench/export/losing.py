@@ -22,7 +22,6 @@ from workbench.words import listed
 
 _DIGITS = 10**6  # p_clean is kept with six digits, rounded up, so that machines agree on it
 _TRIES = 64
-_SEEDS, _DOUBT = 256, 1e-3  # random orders that a chance is counted over; how likely it is to be more
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,8 @@ def losing(case: Case, path: Path, variant: Variant) -> Losing:
 
 
 def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
-    """How often a test of a row on a path must call: from the risk, and where a path's scores arrive warp by warp, from
-    the model too, since the risk is worked out for scores that arrive one by one.
+    """How often a test of a row on a path must call, by the risk; where a path's scores arrive warp by warp, by the
+    bound that random orders of warps give.
 
     Raises:
         UsageError: no test can catch a loss there; the message says why.
@@ -133,15 +132,12 @@ def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
             + (f" ({why})" if why else "")
         )
     least = 0 if found.level == "certain" else 1  # a probability can be too small for a float
-    seldom = found.p_clean or 0.0
-    if found.level != "certain" and path.arrival_unit != "element":
-        seldom = max(seldom, _clean_at_most(case, path, variant))
-    p_clean = min(1.0, max(least, math.ceil(seldom * _DIGITS)) / _DIGITS)
+    p_clean = min(1.0, max(least, math.ceil(found.most_clean * _DIGITS)) / _DIGITS)
     calls = calls_needed(p_clean)
     if calls > MOST_CALLS:
         rare = "hardly any random arrival order loses" if calls == math.inf else f"a test would need {calls} calls"
         raise UsageError(
-            f"{named} loses too seldom on this row: {rare} (p_clean {found.p_clean:.9g}), and {MOST_CALLS} are the "
+            f"{named} loses too seldom on this row: {rare} (p_clean {found.most_clean:.9g}), and {MOST_CALLS} are the "
             "most; shrink the row first (workbench shrink), or choose one that is certain to lose"
         )
     return Calls(found, p_clean, int(calls))
@@ -150,27 +146,6 @@ def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
 def random_order(path: Path, seed: int) -> Arrival:
     """The random arrival order of a seed, in the path's own unit."""
     return Arrival(RANDOM, path.arrival_unit, seed)
-
-
-def _clean_at_most(case: Case, path: Path, variant: Variant) -> float:
-    """At most so likely does a random order of the path's own unit lose nothing, as far as seeds tell."""
-    orders = (random_order(path, seed) for seed in range(_SEEDS))
-    return chance_at_most(sum(_judged(case, path, variant, order).kind not in LOST for order in orders), _SEEDS)
-
-
-def chance_at_most(seen: int, tried: int) -> float:
-    """The chance under which as few events as were seen, of so many tries, have a probability of ``_DOUBT``.
-
-    Clopper and Pearson's one-sided bound (Biometrika 26, 1934); 1 where every try was one.
-    """
-    if seen == tried:
-        return 1.0
-    least, most = seen / tried, 1.0
-    for _ in range(50):
-        chance = (least + most) / 2
-        few = sum(math.comb(tried, one) * chance**one * (1 - chance) ** (tried - one) for one in range(seen + 1))
-        least, most = (chance, most) if few > _DOUBT else (least, chance)
-    return most
 
 
 def _judged(case: Case, path: Path, variant: Variant, order: Arrival) -> Verdict:

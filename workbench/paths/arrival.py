@@ -114,15 +114,17 @@ def _ranking(kind: str, unit: str, seed: int, walk: Walk | None, length: int) ->
     if walk is not None:
         return _Ranking(order=walked(walk, length, seed))
     count = length if unit == "element" else -(-length // WARP)
-    if kind == "reverse":
-        rank = torch.arange(count - 1, -1, -1)
-    else:
-        rank = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    rank = torch.arange(count - 1, -1, -1) if kind == "reverse" else random_ranks(count, seed)
     if unit == "warp":  # whole warps move, their lanes stay in order; the last one may be short
         order = (_inverse(rank)[:, None] * WARP + torch.arange(WARP)).flatten()
         order = order[order < length]
         return _Ranking(order=order)
     return _Ranking(rank=rank)
+
+
+def random_ranks(count: int, seed: int) -> torch.Tensor:
+    """When each of so many scores, or warps, arrives in the random order of a seed, int64 [count]."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 
 def _inverse(permutation: torch.Tensor) -> torch.Tensor:

@@ -127,9 +127,9 @@ class Predicate:
     """Whether a candidate shows the fault of a row, and no less plainly.
 
     Args:
-        seen: of the row. most_clean: p_clean that a candidate may have; more only if the row has more, and never more
-            than the row. allowed: what else a candidate must fulfil, as that its op still sends it to the path; asked
-            before anything is counted.
+        seen: of the row. most_clean: p_clean that a candidate may have (``Risk.most_clean`` where scores arrive warp by
+            warp); more only if the row has more, and never more than the row. allowed: what else a candidate must
+            fulfil, as that its op still sends it to the path; asked before anything is counted.
 
     Attributes:
         fault: of the row. most_clean, most_order: the bounds that follow.
@@ -138,7 +138,7 @@ class Predicate:
     def __init__(self, seen: Seen, most_clean: float, allowed: Callable[[Candidate], bool]) -> None:
         assert seen.fault is not None
         self.fault, self._allowed = seen.fault, allowed
-        self.most_clean = max(most_clean, seen.risk.p_clean or 0.0)
+        self.most_clean = max(most_clean, seen.risk.most_clean)
         self.most_order = max(MOST_ORDER, abs(seen.risk.order_correlation or 0.0))
 
     def __call__(self, candidate: Candidate) -> bool:
@@ -153,6 +153,6 @@ class Predicate:
         found = seen.risk
         return (
             seen.fault == self.fault
-            and (found.p_clean or 0.0) <= self.most_clean
+            and found.most_clean <= self.most_clean
             and abs(found.order_correlation or 0.0) <= self.most_order
         )
