@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_the_largest_matrix_that_is_written_is_read_back(tmp_path: Path) -> None:
     one = measured()
     names = ("vllm==0.1", "vendor", "vllm.persistent_topk", "vllm.filtered", "stock")
-    told = (10, "lossy", 3, 1, 2, 1.5, "values vary", "at risk", 0.25, 1.25, 0.5)
+    told = (10, "lossy", 3, 1, 2, 1.5, "values vary", "at risk", 0.25, 1.25, 0.5, 0.75)
     note = "laid alone, in 33 equal copies of which the first is judged: width 1, stride 1, max_seq_len 1 and next_n 1"
     full = wb.Cell(*names, *told, "refused", "fault", "unknown", (note,))  # type: ignore[arg-type]
     assert all(getattr(full, name) != value for name, value in vars(wb.Cell("", "")).items())

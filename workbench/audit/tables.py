@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from workbench.audit.summary import Grouped, PathTally, Summary
 from workbench.audit.words import line_state, share_words
+from workbench.runs.law_words import law_notes
 
 GROUPED = ("layer", "step", "rank", "file", "op", "release")
 UNKNOWN = "unknown"
@@ -59,7 +60,8 @@ def worst_table(found: Summary) -> Table:
     ]
     bad = found.total.bad
     title = f"The {len(rows):,} worst of {bad:,} bad rows" if len(rows) < bad else "Bad rows, the worst first"
-    return Table(title, (*columns, ("missing", "number"), ("p_clean", "number")), tuple(rows))
+    laws = law_notes((line["path"], line["risk"], None) for line in found.worst)
+    return Table(title, (*columns, ("missing", "number"), ("p_clean", "number")), tuple(rows), "; ".join(laws))
 
 
 def path_text(line: Mapping[str, Any]) -> str | None:

@@ -25,6 +25,7 @@ from workbench.cli.tables import (
 )
 from workbench.paths.routing import Route
 from workbench.runs.inspect import Inspection, damage
+from workbench.runs.law_words import law_notes
 from workbench.runs.report import Line, Result
 from workbench.runs.sentence import finding
 from workbench.words import MINUS
@@ -210,7 +211,7 @@ def remarks(taking: Sequence[Risk]) -> list[str]:
             "threads arrive roughly by position; least and most hold, and --arrival walk follows the threads. Rank "
             f"correlation: {', '.join(ordered)}"
         )
-    return notes
+    return notes + law_notes((risk.path, risk.level, risk.clean_at_most) for risk in taking)
 
 
 def _dropped(risk: Risk) -> int | None:

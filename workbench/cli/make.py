@@ -14,7 +14,7 @@ from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import INT32, Json, RowsSeed, integer, one_thread
-from workbench.cli.tables import counted, number, probability, say, table
+from workbench.cli.tables import counted, lines, number, probability, say, table
 from workbench.errors import UsageError
 from workbench.targets import check_target
 
@@ -212,6 +212,8 @@ def _print(file: str, made: list[Row], source: str, risks: list[Risk]) -> None:
     say(source)
     if not risks:
         return
+    from workbench.runs.law_words import law_notes
+
     table(
         [
             Column("row"),
@@ -238,3 +240,4 @@ def _print(file: str, made: list[Row], source: str, risks: list[Risk]) -> None:
         ],
         title="" if len(risks) <= SHOWN else f"First {SHOWN} of {len(risks)} rows",
     )
+    lines(law_notes((one.path, one.level, one.clean_at_most) for one in risks[:SHOWN]), indent="")

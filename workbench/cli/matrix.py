@@ -188,6 +188,8 @@ def print_about(found: Matrix) -> None:
 
 def print_row(found: Matrix) -> None:
     """One row: every release with its numbers."""
+    from workbench.runs.law_words import law_notes
+
     table(
         [
             Column("release", "word"),
@@ -213,6 +215,7 @@ def print_row(found: Matrix) -> None:
             for cell in found.cells[0]
         ],
     )
+    lines(law_notes((cell.path, cell.risk, cell.clean_at_most) for cell in found.cells[0]), indent="")
 
 
 def _print_rows_across(found: Matrix) -> None:

@@ -280,6 +280,7 @@ def _risks(group: Sequence[Line], risks: Sequence[str]) -> list[int]:
 def _print_worst(report: Report) -> None:
     from workbench.analysis.risk import LOSING
     from workbench.runs.inspect import damage
+    from workbench.runs.law_words import law_notes
     from workbench.runs.report import Result, line_loses
 
     found = [line for line in report if line_loses(line)]
@@ -335,3 +336,4 @@ def _print_worst(report: Report) -> None:
         if len(worst) == len(found)
         else f"Worst {len(worst)} of {len(found)} lines that lose, can lose or do harm",
     )
+    lines(law_notes((line.path, line.risk, line.clean_at_most) for line in worst), indent="")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def show(capture: Capture, seen: list[Seen], notes: list[str]) -> None:
     """Print them for people."""
+    from workbench.runs.law_words import law_notes
+
     ks, calls = {row.k for row in seen}, {row.call for row in seen}
     shared = [f"k {ks.copy().pop()}"] if len(ks) == 1 else []
     shared += [f"call {calls.copy().pop()}"] if len(calls) == 1 else []
@@ -29,6 +31,7 @@ def show(capture: Capture, seen: list[Seen], notes: list[str]) -> None:
     columns = _columns(seen, several_ks=len(ks) > 1, several_calls=len(calls) > 1)
     table([column for column, _ in columns], zip(*(cells for _, cells in columns), strict=True))
     lines(order_warning(row.row for row in seen if row.order_unreliable), indent="")
+    lines(law_notes((row.worst.path, row.worst.risk, None) for row in seen if row.worst), indent="")
     told = dict.fromkeys((row.call, row.of_the_call) for row in seen if row.of_the_call)
     lines((f"Call {call}: {words}" for call, words in told), indent="")
     print_refusals(

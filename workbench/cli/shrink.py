@@ -104,6 +104,7 @@ def _apart(file: str, output: str | None) -> None:
 
 
 def _print(found: Shrunk, about: str, notes: list[str], written: str | None) -> None:
+    from workbench.runs.law_words import law_notes
     from workbench.runs.sentence import shrunk_sentence
 
     say(shrunk_sentence(found, about), "bold")
@@ -119,6 +120,7 @@ def _print(found: Shrunk, about: str, notes: list[str], written: str | None) -> 
             if one is not None or other is not None
         ],
     )
+    lines(law_notes([(found.path, found.after.risk.level, found.after.risk.clean_at_most)]), indent="")
     how = "a local minimum" if found.is_minimum else "stopped before the end"
     say(f"{counted(found.tried, 'candidate')} tried, {found.kept} kept: {how}, seed {found.seed}.")
     if written is None:

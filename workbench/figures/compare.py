@@ -10,6 +10,7 @@ from workbench.figures.grid import clickable, grounds, label_axes, legend_height
 from workbench.figures.releases import missing_text
 from workbench.figures.words import count, plain, probability, wrapped
 from workbench.runs.compare import Compared, Place
+from workbench.runs.law_words import random_order
 from workbench.runs.matrix import Cell
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ def _told(found: Compared, place: Place) -> str:
         told.append(f"{cell.verdict}: {lost}")
         told.append(f"{missing_text(cell.missing_mean) or 0} of {count(found.of)} missing a call, on average")
     elif cell.expected_missing:
-        told.append(f"a random arrival order loses {missing_text(cell.expected_missing)} of {count(found.of)}")
+        order = random_order(cell.path, "arrival order")
+        told.append(f"{order} loses {missing_text(cell.expected_missing)} of {count(found.of)}")
     if cell.why:
         told += wrapped(cell.why)
     return "<br>".join(plain(text) for text in told)

@@ -32,6 +32,7 @@ from workbench.runs.advise_words import advice_sentence, cost_text, evidence_tex
 from workbench.runs.compare import Compared
 from workbench.runs.compare_words import compared_sentence
 from workbench.runs.doctor import AREAS, Doctor, Fact
+from workbench.runs.law_words import law_notes
 from workbench.runs.remedy import Advice, Remedy
 from workbench.runs.remedy import Part as OfOp
 from workbench.runs.whatif import WhatIf
@@ -57,7 +58,11 @@ def compared_parts(found: Compared) -> list[Part]:
         *(("missing a call", "word"), ("p clean", "word"), ("mean lost", "word"), ("why", "text")),
     )
     parts: list[Part] = [Said(compared_sentence(found), colour), *compared_pictures(found)]
-    return [*parts, first_lines("", columns, lines, len(places), "cell")] if places else parts
+    if not places:
+        return parts
+    shown = (found.cells[place] for place in places[:LINES])
+    laws = law_notes((cell.path, cell.risk, cell.clean_at_most) for cell in shown)
+    return [*parts, first_lines("", columns, lines, len(places), "cell"), *map(Note, laws)]
 
 
 def compared_pictures(found: Compared) -> list[Picture]:
@@ -110,7 +115,8 @@ def curve_parts(found: Curve) -> list[Part]:
     if found.enough is not None and found.enough.rank_capacity is None:
         said += f" Safe from {count(found.enough.capacity)} on."
     picture = Picture(f"Risk against the {name}", lambda: whatif_figure(found, None, None))
-    return [Said(said), picture, Folded("The values", (Table("", columns, tuple(rows)),))]
+    laws = map(Note, law_notes((one.path, one.level, None) for one in found.risks))
+    return [Said(said), picture, Folded("The values", (Table("", columns, tuple(rows)), *laws))]
 
 
 def advice_parts(found: Advice) -> list[Part]:

@@ -16,6 +16,7 @@ from workbench.figures.tables import outlook_texts
 from workbench.figures.words import count, plural, value
 from workbench.paths.routing import Route
 from workbench.paths.selection import Selection
+from workbench.runs.law_words import law_notes
 from workbench.runs.sentence import risk_words
 
 _MET = {True: "✓ met", False: "✗ not met", None: "? unknown"}
@@ -186,7 +187,8 @@ def risk_table(risks: list[Risk], title: str = "", reached: str | None = None) -
         )
         for risk in risks
     )
-    return Table(title, tuple(columns), rows)  # type: ignore[arg-type]
+    laws = law_notes((risk.path, risk.level, risk.clean_at_most) for risk in risks)
+    return Table(title, tuple(columns), rows, "; ".join(laws))  # type: ignore[arg-type]
 
 
 def refused_table(risks: list[Risk]) -> Table:

@@ -17,9 +17,10 @@ from workbench.runs.bench import Bench, BenchCell
 from workbench.runs.bench_words import bench_sentence
 from workbench.runs.bisect import Bisection
 from workbench.runs.bisect_words import bisect_sentence, method_sentence
+from workbench.runs.law_words import law_note, law_notes
 from workbench.runs.matrix import Cell as OfRelease
 from workbench.runs.matrix import Matrix
-from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence
+from workbench.runs.matrix_words import cell_sentence, cell_text, clean_notes, matrix_sentence
 from workbench.runs.report import Line, Report, line_loses
 from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
@@ -49,7 +50,8 @@ def report_parts(report: Report) -> list[Part]:
     rows = [[_line_cell(name, line) for name, _ in named] for line in shown]
     about = [Note(f"{name}: {', '.join(f'{a} {b}' for a, b in what.items())}") for name, what in report.about.items()]
     table = Table("", named, tuple(map(tuple, rows)), _more(len(shown), len(lines), losing))
-    return [Said(f"{said}.", colour), *about, table]
+    laws = law_notes((line.path, line.risk, line.clean_at_most) for line in shown)
+    return [Said(f"{said}.", colour), *about, table, *map(Note, laws)]
 
 
 def _more(shown: int, of: int, losing: int) -> str:
@@ -129,7 +131,7 @@ def cell_parts(cell: OfRelease) -> list[Part]:
         "mean lost": "–" if cell.expected_missing is None else value(cell.expected_missing, 5),
     }
     said = Said(cell_sentence(cell), palette.STANDING_TEXTS[cell.state])
-    return [said, facts("", told), *(Note(note) for note in cell.notes)]
+    return [said, facts("", told), *(Note(note) for note in (*cell.notes, *clean_notes(cell)))]
 
 
 def bisection_parts(found: Bisection) -> list[Part]:
@@ -148,7 +150,8 @@ def shrunk_parts(found: Shrunk) -> list[Part]:
     columns: Columns = (("of the row", "word"), ("before", "number"), ("after", "number"))
     how = "a local minimum" if found.is_minimum else "stopped before the end"
     about = f"{plural(found.tried, 'candidate')} tried, {count(found.kept)} kept: {how}."
-    notes = [Note(note) for note in (about, *found.notes)]
+    law = law_note(found.path, found.after.risk.level, found.after.risk.clean_at_most)
+    notes = [Note(note) for note in filter(None, (about, *found.notes, law))]
     return [
         said,
         *notes,

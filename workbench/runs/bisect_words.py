@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from workbench.analysis.standing import SURE
-from workbench.runs.bisect import Bisection, p_losing
+from workbench.runs.bisect import Bisection
 from workbench.runs.matrix import Cell
-from workbench.runs.matrix_words import cells_sentence, span_text
-from workbench.words import probability
+from workbench.runs.matrix_words import cells_sentence, clean_text, span_text
 
 
 def bisect_sentence(found: Bisection) -> str:
@@ -83,10 +82,10 @@ def _observed(found: Bisection, cell: Cell) -> str:
     if found.last_losing is not None:
         before = found.cells[found.last_losing]
         seen = f"{before.lost_calls} of {before.calls} calls lost"
-        how = seen if before.p_pass is None else f"p_clean {probability(p_losing(before))}"
+        how = seen if before.p_pass is None else clean_text(before)
         text = f"If {found.first_clean} still lost as {_version(found.last_losing)} does ({how}), "
     else:
-        held = f"{cell.risk} in {found.first_clean} (p_clean {probability(p_losing(cell))})"
+        held = f"{cell.risk} in {found.first_clean} ({clean_text(cell)})"
         text = f"The analysis holds the row for {held}: "
     text += f"{calls} without a loss would come with probability {found.chance:.2g}"
     if found.chance > SURE:

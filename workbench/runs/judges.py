@@ -119,6 +119,7 @@ def path_cell(case: Case, path: Path, variant: str, release: str = "") -> Cell:
         p_clean=risk.p_clean,
         expected_missing=risk.expected_missing,
         order_correlation=risk.order_correlation,
+        clean_at_most=risk.clean_at_most,
         refused="; ".join(risk.refused),
         fault=risk.finding,
         notes=(risk.note,) if risk.note else (),
@@ -244,6 +245,7 @@ def _of_lines(lines: Sequence[Line], engine: str, release: str) -> Cell:
         p_clean=first.p_clean,
         expected_missing=first.expected_missing,
         order_correlation=first.order_correlation,
+        clean_at_most=first.clean_at_most,
         repeatability=first.repeatability,  # type: ignore[arg-type]
         refused=refused,
         fault=fault,

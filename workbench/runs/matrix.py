@@ -19,6 +19,7 @@ from workbench.engines.launch import OpEngine
 from workbench.errors import UsageError
 from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED
 from workbench.rendering import Rendered
+from workbench.runs.law_words import arrives_together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +51,7 @@ class Cell(Rendered):
         verdict: of the worst call. lost_calls: calls that were lossy or invalid.
         missing_least, missing_most, missing_mean: values of the exact top-k that a call lacked.
         repeatability: how much the calls agree.
-        risk, p_clean, expected_missing, order_correlation: of the row on the path, by the analysis.
+        risk, p_clean, expected_missing, order_correlation, clean_at_most: of the row on the path, by the analysis.
         refused: why the release does not take the row, every reason. fault: what happened instead of a selection, or
             beside it: a hang, an illegal access. unknown: why it could not be told. Empty where they do not apply.
         notes: what else a reader must know.
@@ -72,6 +73,7 @@ class Cell(Rendered):
     p_clean: float | None = None
     expected_missing: float | None = None
     order_correlation: float | None = None
+    clean_at_most: float | None = None
     refused: str = ""
     fault: str = ""
     unknown: str = ""
@@ -83,11 +85,19 @@ class Cell(Rendered):
         return self.engine != MODEL
 
     @property
+    def follows(self) -> bool:
+        """Whether the scores follow their position in the threshold bin: real threads arrive by position, not at
+        random."""
+        return self.order_correlation is not None and abs(self.order_correlation) > ORDERED
+
+    @property
     def p_pass(self) -> float | None:
-        """The probability that a call loses nothing, by the analysis; ``None`` where it claims none: the scores follow
-        their position, and real threads arrive by position, not at random."""
-        ordered = self.order_correlation is not None and abs(self.order_correlation) > ORDERED
-        return None if ordered else self.p_clean
+        """The probability that a call loses nothing, by the analysis, or the most that it can be where scores arrive
+        warp by warp; ``None`` where it claims none, since the scores follow their position, or the bound is not known.
+        """
+        if self.follows:
+            return None
+        return self.clean_at_most if self.risk == "at risk" and arrives_together(self.path) else self.p_clean
 
     @property
     def state(self) -> State:

@@ -162,6 +162,7 @@ def _cell(reader: Members, given: object, where: str, release: str) -> Cell:
         "p_clean": _maybe(reader.number),
         "expected_missing": _maybe(reader.number),
         "order_correlation": _maybe(lambda value, at: reader.number(value, at, least=-1)),
+        "clean_at_most": _maybe(reader.number),
     }
     known = {name: take(said[name], f"{where}.{name}") for name, take in read.items() if name in said}
     cell = Cell(release, **known)  # type: ignore[arg-type]
@@ -194,8 +195,9 @@ def _contradiction(cell: Cell) -> str:
         return f"has {most} values missing and the verdict {cell.verdict}"
     if cell.order_correlation is not None and cell.order_correlation > 1:
         return f"has the correlation {cell.order_correlation}"
-    if cell.p_clean is not None and cell.p_clean > 1:
-        return f"has the probability {cell.p_clean}"
+    for chance in (cell.p_clean, cell.clean_at_most):
+        if chance is not None and chance > 1:
+            return f"has the probability {chance}"
     return ""
 
 

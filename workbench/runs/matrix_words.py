@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from workbench.analysis.risk import LOSING
 from workbench.analysis.standing import LOSING_STATES, SURE, Span, State, chance, spans
+from workbench.runs.law_words import IN_WARPS, LAW, arrives_together, at_most, law_note, random_order
 from workbench.runs.matrix import MODEL, Cell, Matrix
 from workbench.words import few, listed, probability
 
 MOST_SPANS = 4  # told one after another; beyond that releases are listed by what the row does in them
 _LIST = 6  # releases of a list
+FOLLOWS = "in the threshold bin scores follow their position"
 
 
 def matrix_sentence(matrix: Matrix) -> str:
@@ -84,11 +86,27 @@ def chance_words(cell: Cell) -> str:
         return ""
     passes = chance(cell.p_pass, cell.calls)
     if cell.p_pass is None:
-        why = "" if cell.p_clean is None else ": in the threshold bin scores follow their position"
-        return f"how likely such calls lose nothing is not known{why}"
-    told = f"a row with p_clean {probability(cell.p_pass)} passes {_count(cell.calls, 'call')} with probability "
+        why = f": {FOLLOWS}" if cell.follows else f": p_clean is {LAW}" if arrives_together(cell.path) else ""
+        return f"how likely such calls lose nothing is not known{why if cell.p_clean is not None else ''}"
+    told = f"a row with {clean_text(cell)} passes {_count(cell.calls, 'call')} with probability "
     told += _number(passes)
     return told if passes > SURE else f"{told}: what was seen contradicts the analysis"
+
+
+def clean_text(cell: Cell) -> str:
+    """The chance that a call loses nothing, as it counts for calls: ``p_clean 0.8750``, of warps a bound."""
+    if cell.p_pass is None or cell.p_pass != cell.clean_at_most:
+        return f"p_clean {probability(cell.p_pass)}"
+    return f"p_clean {IN_WARPS} {at_most(cell.p_pass)}"
+
+
+def clean_notes(cell: Cell) -> list[str]:
+    """What a cell's ``p_clean`` does not say of its calls, as notes."""
+    notes = (
+        [f"{FOLLOWS}, so p clean does not describe real arrival"] if cell.follows and cell.p_clean is not None else []
+    )
+    law = law_note(cell.path, cell.risk, cell.clean_at_most)
+    return [*notes, law] if law else notes
 
 
 def _of_all(matrix: Matrix, places: Sequence[int]) -> str:
@@ -227,7 +245,7 @@ def _risk(cell: Cell) -> str:
     passes = chance_words(cell)
     tail = f"; {passes}" if passes else ""
     mean = cell.expected_missing
-    loses = "" if mean is None else f": a random order loses {_number(mean)} on average"
+    loses = "" if mean is None else f": {random_order(cell.path)} loses {_number(mean)} on average"
     return f" The row is {cell.risk} there{loses}{tail}."
 
 

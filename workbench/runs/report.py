@@ -58,6 +58,7 @@ class Line:
     p_clean: float | None = None
     expected_missing: float | None = None
     order_correlation: float | None = None
+    clean_at_most: float | None = None
     row_passes: int | None = None
     bytes_read: int | None = None
     staged: int | None = None
@@ -81,6 +82,7 @@ _OF_RISK = (
     "p_clean",
     "expected_missing",
     "order_correlation",
+    "clean_at_most",
 )
 
 

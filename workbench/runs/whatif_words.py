@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.analysis.risk import LOSING, NOT_MODELLED, ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
+from workbench.runs.law_words import law_note
 from workbench.runs.whatif import WhatIf
 from workbench.words import MINUS, listed
 
@@ -66,7 +67,7 @@ def what_if_sentences(found: WhatIf) -> list[str]:
         first = f"On {where} this row {_stands(found.before, 'is')}{_why(found.before, found.k, 'are')}."
         as_it_is = ""
     parts = [" ".join(filter(None, (first, *answers))), as_it_is, _ordered_sentence(found.after)]
-    parts += [one for one in (least, scores) if one not in answers]
+    parts += [*(one for one in (least, scores) if one not in answers), _law_sentence(found)]
     return [part for part in parts if part]
 
 
@@ -133,6 +134,13 @@ def _ordered_sentence(risk: Risk) -> str:
         f"real arrival: the mean is of random orders alone. From {risk.least_missing} to {risk.most_missing} values "
         "are lost, whatever the order."
     )
+
+
+def _law_sentence(found: WhatIf) -> str:
+    """Whose law the chances and means are, where they are not the path's own."""
+    before, after = found.before, found.after
+    told = law_note(after.path, after.level, after.clean_at_most) or law_note(before.path, before.level)
+    return f"{told[0].upper()}{told[1:]}." if told else ""
 
 
 def _least_sentence(found: WhatIf) -> str:

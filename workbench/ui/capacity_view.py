@@ -16,6 +16,7 @@ from workbench.figures.words import plural
 from workbench.runs.compare import BASELINES
 from workbench.runs.compare import SYSTEMS as COMPARED
 from workbench.runs.inspect import Inspection
+from workbench.runs.law_words import law_notes
 from workbench.runs.sentence import judged_risks
 from workbench.ui import downloads, state
 from workbench.ui.common import picture
@@ -124,3 +125,5 @@ def _risks(risks: Sequence[Risk], reached: str | None) -> None:
     for path, why in zip(table["path"], table["why"], strict=True):
         if why:
             st.caption(state.plain(f"{path}: {why}"))
+    for note in law_notes((risk.path, risk.level, risk.clean_at_most) for risk in risks):
+        st.caption(state.plain(f"{note}."))

@@ -12,8 +12,9 @@ from workbench.figures.words import count, plural, probability
 from workbench.paths.catalog import get_path
 from workbench.runs.compare import NOT_CALLED, Compared, Place
 from workbench.runs.compare_words import spot_sentence
+from workbench.runs.law_words import law_notes
 from workbench.runs.matrix import Cell
-from workbench.runs.matrix_words import why_words
+from workbench.runs.matrix_words import clean_notes, why_words
 from workbench.runs.run import STOCK
 from workbench.ui import inspector, state
 from workbench.ui.common import figures_row
@@ -93,8 +94,7 @@ def _figures(shown: Shown, found: Compared, cell: Cell) -> None:
 def _notes(cell: Cell) -> list[str]:
     """What must be known of a cell besides what is said already, and what its variant is."""
     notes = [note for note in cell.notes if note not in cell.why and (cell.why or cell.state != "unknown")]
-    if cell.p_pass is None and cell.p_clean is not None:
-        notes.append("in the threshold bin scores follow their position, so p clean does not describe real arrival")
+    notes += clean_notes(cell)
     if cell.path is not None and cell.variant is not None:
         variant = get_path(cell.path).variant(cell.variant)
         modelled = "" if variant.modelled else "; not modelled"
@@ -149,6 +149,8 @@ def show_table(found: Compared, chosen: Place, key: str) -> None:
         column_config={name: text(width=width, **more.get(name, {})) for name, width in widths.items()},  # type: ignore[arg-type]
     )
     _in_full(cells, table["why"], (widths["why"] - _PADDING) / _LETTER)
+    for note in law_notes((cell.path, cell.risk, cell.clean_at_most) for cell in cells):
+        st.caption(state.plain(f"{note}."))
 
 
 def _in_full(cells: Sequence[Cell], shown: Iterable[str], room: float) -> None:

@@ -13,7 +13,7 @@ from workbench.figures.releases import MOST_ROWS, cell_at, is_numbered, places_s
 from workbench.figures.words import count, plural, probability, value
 from workbench.paths.ops import OPS
 from workbench.runs.matrix import Cell, Matrix, MatrixRow
-from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence, row_sentence
+from workbench.runs.matrix_words import cell_sentence, cell_text, clean_notes, matrix_sentence, row_sentence
 from workbench.ui import downloads, inspector, state
 from workbench.ui.common import callout, device_missing, figures_row, picture
 from workbench.ui.library import Entry, same_name
@@ -128,9 +128,7 @@ def _cell(matrix: Matrix, chosen: tuple[int, int], captures: dict[str, Entry]) -
             ("p clean", clean, "that a random arrival order loses nothing"),
         ]
     )
-    if cell.p_pass is None and cell.p_clean is not None:
-        st.caption("In the threshold bin scores follow their position, so p clean does not describe real arrival.")
-    for note in cell.notes:
+    for note in (*clean_notes(cell), *cell.notes):
         st.caption(state.plain(f"{note[:1].upper()}{note[1:]}."))
     _link(row, cell, captures)
 
