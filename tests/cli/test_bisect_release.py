@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+import workbench as wb
 from tests.fakes import Releases, clean, loses
+from tests.warps import routed_warp
 from workbench.vendor.release import parse_wheel
 
 Cli = Callable[..., Result]
@@ -96,3 +98,30 @@ def test_released_ops_are_bisected_by_what_they_return(
     assert "The first release from which row 0 loses nothing is vllm==0.33.0; it loses winners in 0.29.0" in text
     assert "If vllm==0.33.0 still lost as 0.29.0 does (p_clean" in text
     assert "By a bisection: 10 calls of each of 4 of 5 releases." in text
+
+
+def test_calls_on_a_row_of_warps_do_not_show_that_a_release_is_clean(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one, its scores would pass ten calls with a probability of 1e-8; in warps they pass nearly always."""
+    wb.write(tmp_path / "warps.safetensors", [routed_warp()])
+    fake = Releases({"0.31.0": loses(1), "0.32.0": clean})
+    monkeypatch.setattr("workbench.runs.judges.vendor_engine", fake)
+    monkeypatch.setattr("workbench.runs.releases.stored", lambda package: list(map(parse_wheel, fake.names)))
+    given = (tmp_path / "warps.safetensors", "--release", "vllm==0.31.0..0.32.0", "--engine", "vendor")
+    found = cli("bisect-release", *given)
+    assert found.exit_code == 1
+    text = " ".join(found.stdout.split())
+    assert text.startswith("Row 0 can still lose winners in vllm==0.32.0, the newest")
+    assert (
+        "On vllm.histogram_2048 chance and mean are of scores one by one; this path's arrive in warps of 32, a random "
+        "order of which loses nothing with a probability of at most 0.9840"
+    ) in text
+    matrix = cli("run", *given, "--repeats", 10)
+    assert matrix.exit_code == 1
+    assert "Row 0 loses or can lose winners in every release" in " ".join(matrix.stdout.split())
+    many = cli("bisect-release", *given, "--calls", 300)
+    assert many.exit_code == 0
+    text = " ".join(many.stdout.split())
+    assert "The first release from which row 0 loses nothing is vllm==0.32.0" in text
+    assert "(p_clean in warps of 32 at most 0.9840), 300 calls without a loss would come with probability" in text

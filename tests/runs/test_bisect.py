@@ -10,6 +10,7 @@ import pytest
 import workbench as wb
 from tests.fakes import Does, Releases, clean, faults, loses, refuses
 from tests.runs.test_matrix import CAPTURES, crowded, small
+from tests.warps import routed_warp
 from workbench.errors import UsageError
 from workbench.runs.bisect_words import bisect_sentence, method_sentence, sure_sentence
 
@@ -170,3 +171,20 @@ def test_bad_asks() -> None:
         wb.bisect_release(small(), "vllm==0.26.0,sglang-kernel==0.4.6")
     with pytest.raises(UsageError, match="calls is 0"):
         wb.bisect_release(small(), "vllm==0.26.0", calls=0)
+
+
+def test_how_sure_a_release_is_follows_the_law_of_warps() -> None:
+    """One by one, scores would let ten calls pass with 1e-8; in warps they pass nearly always."""
+    fake = Releases({"0.31.0": clean, "0.32.0": loses(1, every=10), "0.33.0": clean})
+    found = wb.bisect_release(routed_warp(), fake.names, engine=fake)
+    assert (found.first_clean, found.last_losing) == ("vllm==0.33.0", "vllm==0.32.0")
+    assert found.cells["vllm==0.31.0"].state == "can lose"
+    assert found.chance is not None
+    assert 0.5 < found.chance < 0.9
+    assert not found.sure
+    assert (
+        "If vllm==0.33.0 still lost as 0.32.0 does (p_clean in warps of 32 at most 0.9840), 10 calls without a loss "
+        "would come with probability 0.85: these calls do not show that it is clean; make more of them."
+    ) in sure_sentence(found)
+    sure = wb.bisect_release(routed_warp(), fake.names, engine=fake, calls=300)
+    assert sure.sure

@@ -11,9 +11,17 @@ import torch
 
 import workbench as wb
 from tests.fakes import Releases, clean, faults, loses, refuses
+from tests.warps import routed_warp
 from workbench.errors import CaptureError, UsageError
 from workbench.runs.judges import merged
-from workbench.runs.matrix_words import cell_sentence, cell_text, matrix_sentence, reasons, row_sentence
+from workbench.runs.matrix_words import (
+    cell_sentence,
+    cell_text,
+    clean_notes,
+    matrix_sentence,
+    reasons,
+    row_sentence,
+)
 from workbench.runs.releases import installed
 from workbench.vendor.release import parse_wheel
 
@@ -387,3 +395,55 @@ def test_a_timeout_that_is_none_is_refused_whether_heeded_or_not(timeout: float)
     ):
         with pytest.raises(UsageError, match="a positive number of seconds is needed"):
             work()
+
+
+# Scores that arrive warp by warp
+
+
+def of_warps(calls: int) -> wb.Cell:
+    """Calls that lose nothing of a row that does so once in six orders of scores, and nine times in ten of warps."""
+    fake = Releases({"0.26.0": clean})
+    (cell,) = wb.matrix(routed_warp(), fake.names, engine=fake, repeats=calls).cells[0]
+    return cell
+
+
+def test_calls_clear_a_row_of_warps_by_the_law_of_warps() -> None:
+    cell = of_warps(10)
+    assert (cell.path, cell.risk, cell.verdict, cell.lost_calls) == ("vllm.histogram_2048", "at risk", "exact", 0)
+    assert cell.p_clean is not None
+    assert cell.p_clean**10 < 1e-7  # by the law of scores one by one ten calls would have cleared it
+    assert cell.p_pass == cell.clean_at_most
+    assert cell.state == "can lose"
+    assert cell_text(cell) == "at risk"
+    assert (
+        "an order that is random score by score loses 1.77 on average; a row with p_clean in warps of 32 at most "
+        "0.9840 passes 10 calls with probability 0.851."
+    ) in cell_sentence(cell)
+    many = of_warps(300)
+    assert many.state == "clean"
+    assert "passes 300 calls with probability 0.00789: what was seen contradicts the analysis" in cell_sentence(many)
+
+
+def test_without_the_bound_nothing_clears_a_row_of_warps() -> None:
+    """As a matrix that was saved before there was one."""
+    cell = replace(of_warps(300), clean_at_most=None)
+    assert (cell.p_pass, cell.state) == (None, "can lose")
+    said = (
+        "how likely such calls lose nothing is not known: p_clean is of scores one by one; this path's arrive in warps"
+    )
+    assert said in cell_sentence(cell)
+
+
+def test_a_cell_says_whose_law_its_chance_is() -> None:
+    (cell,) = wb.matrix(routed_warp(), "vllm==0.26.0").cells[0]
+    said = "chance and mean are of scores one by one; this path's arrive in warps of 32"
+    bound = ", a random order of which loses nothing with a probability of at most 0.9840"
+    assert clean_notes(cell) == [f"{said}{bound}"]
+    assert clean_notes(replace(cell, clean_at_most=None)) == [said]
+    assert clean_notes(replace(cell, order_correlation=-1.0))[0].startswith("in the threshold bin scores follow")
+    (safe,) = wb.matrix(routed_warp(), "vllm==0.33.0").cells[0]
+    (single,) = wb.matrix(crowded(), "vllm==0.26.0").cells[0]
+    assert (safe.risk, single.risk) == ("safe", "at risk")
+    assert clean_notes(safe) == clean_notes(single) == []
+    assert single.clean_at_most is None
+    assert single.p_pass == single.p_clean

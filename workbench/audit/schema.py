@@ -58,9 +58,7 @@ COLUMNS = (
     Column("missing", "int64", "winners that a recorded selection lacks, as a multiset"),
     Column("selection", "string", "digest of a recorded selection as a set, sha256:…"),
     Column("risk", "string", "safe, at risk or certain, over every arrival order"),
-    Column(
-        "p_clean", "float64", "probability that a uniformly random order of scores one by one loses nothing"
-    ),
+    Column("p_clean", "float64", "probability that a uniformly random order of scores one by one loses nothing"),
     Column("expected_missing", "float64", "mean number of values lost over those orders"),
     Column("threshold_bin", "int64", "the bin that holds the k-th largest score"),
     Column("above", "int64", "scores in higher bins"),

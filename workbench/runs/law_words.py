@@ -42,7 +42,7 @@ def law_note(path: str | None, level: str | None, clean_at_most: float | None = 
 
 
 def law_notes(told: Iterable[Told]) -> list[str]:
-    """``law_note`` of each path of a table, as a sentence without a full stop, with the bound where the table has one."""
+    """``law_note`` of each path of a table, as a sentence without its full stop; with the bound where there is one."""
     known: dict[tuple[str | None, str | None], set[float | None]] = {}
     for path, level, bound in told:
         known.setdefault((path, level), set()).add(bound)

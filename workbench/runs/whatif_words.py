@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.analysis.risk import LOSING, NOT_MODELLED, ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
-from workbench.runs.law_words import law_note
+from workbench.runs.law_words import arrives_together, law_note
 from workbench.runs.whatif import WhatIf
 from workbench.words import MINUS, listed
 
@@ -157,7 +157,8 @@ def _least_sentence(found: WhatIf) -> str:
     text = f"The least buffer that is safe holds {_held(enough)}"
     if likely is None or likely == enough:
         return f"{text}."
-    return f"{text}; from {_held(likely)} on, at least {100 * LIKELY:.0f} of 100 random arrival orders lose nothing."
+    orders = "orders that are random score by score" if arrives_together(found.after.path) else "random arrival orders"
+    return f"{text}; from {_held(likely)} on, at least {100 * LIKELY:.0f} of 100 {orders} lose nothing."
 
 
 def _held(enough: Enough) -> str:

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.warps import crowded_warp
 from workbench.analysis.padded import PADDED
 from workbench.analysis.risk import ORDERED
 from workbench.analysis.shrinking.candidate import Candidate, Subject, complexity
@@ -262,3 +263,18 @@ def test_plain_numbers_are_exact_in_every_dtype() -> None:
 
 def test_every_pass_says_what_it_does() -> None:
     assert all(one.__doc__ for one in PASSES)
+
+
+def test_where_warps_arrive_together_a_smaller_row_must_lose_as_plainly_in_warps() -> None:
+    """One warp of winners is clean 99 times in 100, too often to see; its scores one by one would be twice in three."""
+    row, rare = (candidate("vllm.histogram_2048", crowded_warp(winners).scores, 512) for winners in (128, 32))
+    holds = predicate(row)
+    seen = look(rare)
+    assert seen.fault == holds.fault
+    assert seen.risk.p_clean is not None
+    assert seen.risk.p_clean < 0.7
+    assert seen.risk.clean_at_most is not None
+    assert seen.risk.clean_at_most > MOST_CLEAN
+    assert holds(row)
+    assert not holds(rare)
+    assert predicate(rare)(rare)  # what is seen as seldom in the row itself will do
