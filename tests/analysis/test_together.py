@@ -96,3 +96,14 @@ def test_a_chance_is_bounded_by_what_was_seen(seen: int, tried: int, most: float
     """Of none seen 1 - 0.001 ** (1 / tried), of all but one 0.999 ** (1 / tried)."""
     assert DOUBT == 0.001
     assert chance_at_most(seen, tried) == pytest.approx(most, abs=2e-5)
+
+
+def test_the_count_is_that_of_the_exact_chance_where_it_is_known() -> None:
+    """4096 integers in order in 128 warps, 13 of which are dropped whole or in part: none of the 16 that win."""
+    row = wb.Row(torch.arange(70000.0, 74096.0), 4096, call=wb.Call(k=512))
+    exact = math.comb(112, 13) / math.comb(128, 13)
+    clean = clean_orders(profile_of(row, 512).cut(11), 3708, 4096)
+    assert abs(clean / SEEDS - exact) < 3 * math.sqrt(exact * (1 - exact) / SEEDS)
+    bound = _risk(row).clean_at_most
+    assert bound is not None
+    assert exact < bound < 2 * exact
