@@ -6,6 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.warps import crowded_warp
+from workbench.figures.tables import census_table
 from workbench.paths.catalog import PATHS
 from workbench.runs.law_words import arrives_together, law_note, law_notes, random_order
 from workbench.runs.whatif_words import what_if_sentence
@@ -68,3 +69,12 @@ def test_a_what_if_says_it_of_the_row_as_altered_or_else_as_it_is() -> None:
     assert few.likely is not None
     orders = "99 of 100 orders that are random score by score lose nothing"
     assert f"from {few.likely.capacity} on, at least {orders}." in what_if_sentence(few)
+
+
+def test_what_is_taken_away_as_a_table_holds_the_bound() -> None:
+    row = crowded_warp()
+    compared = wb.compare(row).to_pandas().set_index(["path", "variant"])["clean_at_most"]
+    census = census_table(wb.inspect(row).census).set_index("path")["clean_at_most"]
+    for found in (compared[WARPS]["stock"], census[WARPS]):
+        assert 0.98 < found < 0.99
+    assert compared.notna().sum() == census.notna().sum() == 1

@@ -54,12 +54,13 @@ def census_table(risks: Sequence[Risk], reached: str | None = None) -> pd.DataFr
             "expected": [risk and risk.expected_missing for risk in computed],
             "least": [risk and risk.least_missing for risk in computed],
             "most": [risk and risk.most_missing for risk in computed],
+            "clean_at_most": [risk and risk.clean_at_most for risk in computed],
             "why": [_why(risk) for risk in risks],
         }
     )
     for name in ("bin", "above", "need", "population", "capacity", "takes", "least", "most"):
         frame[name] = frame[name].astype("Int64")
-    for name in ("p_clean", "expected"):
+    for name in ("p_clean", "expected", "clean_at_most"):
         frame[name] = frame[name].astype("Float64")
     return frame
 

@@ -44,10 +44,11 @@ Ran = Mapping[tuple[str, str], Cell]  # what models made of the row, by path and
 _COLUMNS = (
     *("path", "variant", "engine", "op", "release", "state", "verdict", "calls", "lost_calls"),
     *("missing_least", "missing_most", "missing_mean", "repeatability", "risk", "p_clean", "expected_missing"),
+    "clean_at_most",
 )
 _WHOLE, _REAL = (
     ("calls", "lost_calls", "missing_least", "missing_most"),
-    ("missing_mean", "p_clean", "expected_missing"),
+    ("missing_mean", "p_clean", "expected_missing", "clean_at_most"),
 )
 
 

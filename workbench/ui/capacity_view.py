@@ -106,7 +106,7 @@ def _risks(risks: Sequence[Risk], reached: str | None) -> None:
         table[name] = column
     text_column = st.column_config.TextColumn
     st.dataframe(
-        table.drop(columns=["least", "most", "reached", "why"]),
+        table.drop(columns=["least", "most", "clean_at_most", "reached", "why"]),
         hide_index=True,
         height="content",
         placeholder="–",
