@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from tests.fakes import Releases, clean
 from tests.ui.conftest import texts
-from tests.ui.pages import driven
+from tests.ui.pages import driven, settled
 from tests.warps import routed_warp
 
 LAW = "hance and mean are of scores one by one; this path's arrive in warps of 32"
@@ -61,3 +61,11 @@ def test_a_page_of_other_paths_does_not(folder: Path) -> None:
     said = texts(test.run())
     assert "sglang.v2_cluster_8 (stock): can lose" in said
     assert said.count(LAW) == 1  # below the table of all
+
+
+def test_a_row_of_warps_that_was_shrunk_says_it(folder: Path) -> None:
+    test = driven("export", [folder], capture="dumps/warps.safetensors", row="0").run()
+    next(one for one in test.button if one.label == "Shrink").click().run()
+    said = texts(settled(test))
+    assert "Row 0 shrank" in said
+    assert LAW in said

@@ -12,6 +12,7 @@ from workbench.figures.tables import shrunk_table
 from workbench.figures.words import count, plural
 from workbench.runs.case import Case
 from workbench.runs.inspect import Inspection
+from workbench.runs.law_words import law_notes
 from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
 from workbench.ui import inspector, state
@@ -53,6 +54,8 @@ def show_shrink(shown: Shown, path: str, variant: str) -> tuple[Shrunk, Case] | 
         height="content",
         column_config={"before": right_text, "after": right_text},
     )
+    for note in law_notes([(shrunk.path, shrunk.after.risk.level, shrunk.after.risk.clean_at_most)]):
+        st.caption(state.plain(f"{note}."))
     with right:
         _take_away(file, row, shrunk, number, key)
     return shrunk, case
