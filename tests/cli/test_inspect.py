@@ -22,7 +22,9 @@ from workbench.paths.catalog import PATHS
 from workbench.runs.compare import compare
 from workbench.runs.compare_words import compared_sentence
 from workbench.runs.inspect import inspect_row
+from workbench.words import listed
 
+V100 = Path(__file__).parents[2] / "captures" / "public-vllm-v100.safetensors"
 Cli = Callable[..., Result]
 CliJson = Callable[..., tuple[int, Any]]
 
@@ -93,6 +95,26 @@ def test_a_row_fits_a_screen(cli: Cli, captures: Path, name: str) -> None:
     assert f"\n{sum(bool(one.refused) for one in found.census)} paths do not take the row.\n" in text
     losing = [one.path for one in found.census if one.path in judged and one.level in ("at risk", "certain")]
     assert all(text.index(path) < text.index("Not judged") for path in losing)
+
+
+def test_paths_that_are_not_judged_and_can_lose_are_counted(cli: Cli, captures: Path) -> None:
+    """A handful is named, of more the number stands there, some names, and the option that names all."""
+    for name in ("broken", "ordered", "unlucky"):
+        file = captures / f"{name}.safetensors"
+        found = inspect_row(open_capture(file)[0])
+        judged = {result.line.path for result in found.results}
+        able = [one.path for one in found.census if one.path not in judged and one.level in ("at risk", "certain")]
+        text = " ".join(cli("inspect", file, "--row", 0).stdout.split())
+        (told,) = re.findall(r"Not judged, as the row does not reach them: (.*?) can lose winners(.*?);", text)
+        assert len(able) > 4
+        assert told == (f"{len(able)}", f", among them {listed(able[:3])} (--all names all {len(able)})")
+        every = section_of(cli("inspect", file, "--row", 0, "--all").stdout, "Census")
+        assert set(able) <= set(every)
+    few = " ".join(cli("inspect", V100, "--row", 0).stdout.split())
+    assert (
+        "Not judged: vllm.histogram_4096, sglang.v2_register, sglang.v2_cluster_8 and sglang.v2_cluster_16 can lose "
+        "winners; 13 are safe."
+    ) in few
 
 
 def test_json_of_one_row_has_route_census_lines_and_values(cli_json: CliJson, captures: Path) -> None:

@@ -19,9 +19,10 @@ from workbench.cli.layout import Column
 from workbench.cli.tables import NONE, UNKNOWN, counted, lines, named, print_refusals, say, table
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Result, line_loses
-from workbench.words import few
+from workbench.words import listed
 
 VALUES_SHOWN = 3
+NAMES_SHOWN = 3
 
 
 def show(inspection: Inspection, notes: Sequence[str]) -> None:
@@ -121,8 +122,7 @@ def _print_rest(inspection: Inspection) -> None:
     if others:
         lead = "Not judged, as the row does not reach them" if inspection.route is not None else "Not judged"
         rest = counted(len(others) - len(able), "is safe", "are safe") if len(able) < len(others) else ""
-        losing = f"{few(_names(able))} can lose winners" if able else ""
-        told.append(f"{lead}: {'; '.join(filter(None, (losing, rest)))}.")
+        told.append(f"{lead}: {'; '.join(filter(None, (_able(_names(able)), rest)))}.")
     told += _stand("Not modelled", [risk for risk in inspection.census if risk.observed])
     refusing = [risk for risk in inspection.census if risk.refused]
     verb = "does" if len(refusing) == 1 else "do"
@@ -137,6 +137,13 @@ def _risks(inspection: Inspection, judged: set[str]) -> list[Risk]:
 
 def _is_unknown(risk: Risk) -> bool:
     return not (risk.refused or risk.judged or risk.observed)
+
+
+def _able(names: Sequence[str]) -> str:
+    """That such paths can lose winners: all by name, or how many, some of them, and what names the rest."""
+    if len(names) <= NAMES_SHOWN + 1:
+        return f"{listed(names)} can lose winners" if names else ""
+    return f"{len(names)} can lose winners, among them {listed(names[:NAMES_SHOWN])} (--all names all {len(names)})"
 
 
 def _stand(lead: str, risks: Sequence[Risk]) -> list[str]:
