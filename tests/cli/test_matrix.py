@@ -156,6 +156,9 @@ def test_where_nothing_was_judged_it_is_said(cli: Cli, captures: Path) -> None:
     assert result.exit_code == 2
     assert "the op is not known; give it, as --op vllm.persistent_topk" in result.stdout
     assert "nothing was judged" in result.stderr
+    result = cli("run", captures / "anonymous.safetensors", "--release", VLLM, "--op", "vllm.persistent_topk")
+    assert result.exit_code == 2
+    assert "device not known; give it (--device)" in " ".join(result.stdout.split())
 
 
 def test_faults_of_engines_are_shown_with_their_text(cli: Cli, captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,26 @@ def test_where_all_is_refused_the_risk_still_stands(cli: Cli, captures: Path, en
     assert "Nothing is known to be at risk" not in result.stdout
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run",),
+        ("run", "--engine", "cuda"),
+        ("shrink", "--row", 1),
+        ("what-if", "--row", 1),
+        ("export", "--row", 1, "--to", "never"),
+    ],
+)
+def test_where_the_device_is_missing_its_option_is_named(cli: Cli, captures: Path, command: tuple[object, ...]) -> None:
+    name, *options = command
+    known = ("--op", "vllm.persistent_topk", "--release", "vllm==0.26.0")
+    result = cli(name, captures / "anonymous.safetensors", *options, *known)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "device not known; give it (--device), or " in result.stderr
+    result = cli(name, captures / "anonymous.safetensors", *options)
+    assert "op, release and device not known; give them (--op, --release and --device), or " in result.stderr
+
+
 def test_json_is_the_records_of_the_report(cli_json: CliJson, captures: Path) -> None:
     code, document = cli_json("run", captures / "mixed.safetensors", "--seed", 5)
     with open_capture(captures / "mixed.safetensors") as capture:

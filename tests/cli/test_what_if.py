@@ -87,5 +87,5 @@ def test_what_cannot_be_asked_is_said_in_a_line(cli: Cli, captures: Path, option
 def test_a_row_whose_path_is_not_known_is_told_where_it_can_lose(cli: Cli) -> None:
     result = cli("what-if", Path(__file__).parents[2] / "captures" / "smollm2-lm-head.safetensors", "--row", "2")
     assert result.exit_code == 2
-    assert "choose one with --path; it can lose winners on " in result.stderr
+    assert "or give a path (--path); the row can lose winners on " in result.stderr
     assert "sglang.fast_topk" in result.stderr.partition("--path")[2]

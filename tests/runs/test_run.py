@@ -140,8 +140,14 @@ def test_usage_errors(arguments: dict[str, object], message: str) -> None:
 
 
 def test_reached_needs_op_release_and_device() -> None:
-    with pytest.raises(wb.UsageError, match="device not known; give op, release and device, or choose paths"):
+    with pytest.raises(wb.UsageError, match=r"^device not known; give it \(--device\), or choose paths"):
         wb.run(bad_row(device=None))
+    with pytest.raises(wb.UsageError, match=r"op and device not known; give them \(--op and --device\), or"):
+        wb.run(bad_row(op=None, device=None))
+    with pytest.raises(wb.UsageError, match=r"op is not known; give it \(--op\), or choose paths \(--paths\)"):
+        wb.run(bad_row(op=None), paths="possible")
+    with pytest.raises(wb.UsageError, match=r"was not observed.*; give another op, release or device \(--op, "):
+        wb.run(bad_row(release="vllm==0.1.0"))
 
 
 def test_a_route_that_depends_on_unknown_fields_is_a_refused_line() -> None:

@@ -276,10 +276,12 @@ def _groups(found: Matrix, places: Sequence[int], order: Sequence[int]) -> list[
 
 def print_reasons(found: Matrix) -> None:
     """Why cells have no verdict."""
+    from workbench.runs.case import DEVICE_UNKNOWN
     from workbench.runs.matrix_words import reasons, releases_text
 
+    cures = {DEVICE_UNKNOWN: f"{DEVICE_UNKNOWN}; give it (--device)"}
     told = [
-        (state, releases_text(found, releases), ranges(rows), why or NONE)
+        (state, releases_text(found, releases), ranges(rows), cures.get(why, why) or NONE)
         for state, releases, rows, why in reasons(found)
     ]
     if told:

@@ -130,8 +130,10 @@ def _path(row: Row, given: Given, k: int | None, path: str | None) -> tuple[str,
     if path is None:
         if case.unrouted or route is None or route.path is None:
             losing = [risk.path for risk in census_of(case) if risk.level in LOSING]
-            such = f"; it can lose winners on {listed(losing)}" if losing else ""
-            raise UsageError(f"which path the row reaches is not known: {case.unrouted}; choose one with --path{such}")
+            such = f"; the row can lose winners on {listed(losing)}" if losing else ""
+            either = f"{case.cure}, or " if case.cure else ""
+            why = f"which path the row reaches is not known: {case.unrouted}"
+            raise UsageError(f"{why}; {either}give a path (--path){such}")
         path = route.path
     own = route.variant if route is not None and route.path == path else None
     return path, own or "stock"

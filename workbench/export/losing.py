@@ -82,9 +82,8 @@ def chosen_path(case: Case, path: str | None, variant: str | None) -> tuple[Path
     taken = case.route
     if path is None:
         if case.unrouted or taken is None or taken.path is None:
-            raise UsageError(
-                f"{case.unrouted}; give op, release and device, or name the path (--path, as in vllm.filtered)"
-            )
+            either = f"{case.cure}, or " if case.cure else ""
+            raise UsageError(f"{case.unrouted}; {either}name the path (--path, as in vllm.filtered)")
         path = taken.path
     chosen = get_path(path)
     if variant is None:

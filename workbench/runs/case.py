@@ -21,6 +21,9 @@ from workbench.paths.selection import Selection
 from workbench.paths.spec import Path, Variant
 from workbench.words import listed
 
+_NOT_KNOWN = "{} not known".format
+DEVICE_UNKNOWN = _NOT_KNOWN("device")  # all that ``Case.unrouted`` says where nothing else is missing
+
 
 class Case:
     """A row with the circumstances it is judged in.
@@ -116,11 +119,25 @@ class Case:
         """Why the row has no path, in words; empty if it has one."""
         return self._routed[1]
 
+    @property
+    def cure(self) -> str:
+        """What to give for the row to have a path, with options of the command line, as in ``give it (--device)``;
+        empty where there is nothing of that kind."""
+        taken = self.route
+        if taken is None:
+            lacking = [name for name in ("op", "release", "device") if getattr(self, name) is None]
+        else:
+            lacking = [name for name in taken.unknown if name in vars(self.row.call)]
+        if lacking:
+            options = listed(f"--{name.replace('_', '-')}" for name in lacking)
+            return f"give {'it' if len(lacking) == 1 else 'them'} ({options})"
+        return "give another op, release or device (--op, --release, --device)" if taken is None else ""
+
     @cached_property
     def _routed(self) -> tuple[Route | None, str]:
         absent = [name for name in ("op", "release", "device") if getattr(self, name) is None]
         if absent:
-            return None, f"{listed(absent)} not known"
+            return None, _NOT_KNOWN(listed(absent))
         try:
             taken = route(self.row, self.op, self.release, self.device, self.k)
         except UsageError as error:

@@ -126,9 +126,7 @@ def run_case(
         raise UsageError(f"unknown arrival order {arrival!r}; known orders: {listed(ORDERS)}")
     how = get_engine(engine)
     if paths == REACHED and how.runs_paths and case.route is None:
-        raise UsageError(
-            f"{case.unrouted}; give op, release and device, or choose paths (--paths) by a glob as in 'vllm.*'"
-        )
+        raise UsageError(f"{case.unrouted}; {case.cure}, or choose paths (--paths) by a glob as in 'vllm.*'")
     results = []
     for path, variant in _plan(case, paths, variants, how):
         found = case.risk(path, variant) if path is not None and variant is not None else None
@@ -162,7 +160,7 @@ def _plan(case: Case, paths: str, variants: str, engine: Engine) -> Iterator[tup
         return
     if paths == POSSIBLE:
         if case.possible is None:
-            raise UsageError("the op is not known; give it, or choose paths by a glob as in 'vllm.*'")
+            raise UsageError("the op is not known; give it (--op), or choose paths (--paths) by a glob as in 'vllm.*'")
         yield from _matching(case.possible, variants) if case.possible else iter([(None, None)])
         return
     chosen = [path for path in find_paths() if path.system in SYSTEMS] if paths == SERVED else find_paths(paths)

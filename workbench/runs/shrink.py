@@ -334,7 +334,7 @@ def _chosen(case: Case, path: str | None, variant: str) -> tuple[Path, Variant]:
         if variant == STOCK and case.route.variant is not None:
             variant = case.route.variant
     else:
-        raise UsageError(f"{case.unrouted}: {_unsafe(case)}")
+        raise UsageError(f"{case.unrouted}; {f'{case.cure}, or ' if case.cure else ''}{_unsafe(case)}")
     return chosen, get_variant(chosen, variant)
 
 
@@ -343,7 +343,7 @@ def _unsafe(case: Case) -> str:
     found = [case.risk(path, path.variant(STOCK)) for path in PATHS]
     names = [f"{one.path} ({one.level})" for one in found if one.level in LOSING]
     if not names:
-        return "give a path; this row is safe on every path that takes it"
+        return "give a path (--path); this row is safe on every path that takes it"
     return f"give a path (--path); this row is not safe on {listed(names)}"
 
 

@@ -12,6 +12,7 @@ from workbench.figures import palette, themes
 from workbench.figures.of_inspection import colour_of, default_path
 from workbench.figures.words import value
 from workbench.paths.catalog import get_path
+from workbench.runs.case import DEVICE_UNKNOWN
 from workbench.runs.inspect import Inspection
 from workbench.runs.matrix import Cell
 from workbench.ui import state
@@ -36,7 +37,6 @@ __all__ += ["score_texts"]
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
 # Of a picture that has no name of its own when it is saved: see ``downloads.picture``.
 PLOT = {"displaylogo": False, "modeBarButtons": [["toImage"]], "scrollZoom": False}
-DEVICE_UNKNOWN = "device not known"  # as a cell says why it is not judged
 
 
 def dark() -> bool:
