@@ -211,6 +211,12 @@ def test_repeat(cli: Cli, cli_json: CliJson, captures: Path) -> None:
     text = " ".join(result.stdout.split())
     assert text.startswith("5 calls of vllm.histogram_256 (stock): values vary (5 orders, 5 sets of indices")
     assert "the 12 nearest to the cut" in text
+    head, _, *near = result.stdout[result.stdout.index("nearest to the cut\n") :].splitlines()[1:15]
+    assert head.split()[:3] == ["rank", "index", "score"]
+    ranks = [int(line.split()[0]) for line in near]
+    assert len(ranks) == 12
+    assert ranks == sorted(ranks)
+    assert 2048 in ranks
     assert max(map(len, result.stdout.splitlines())) <= 100
     code, told = cli_json("repeat", file, "--repeats", 5)
     assert (code, told["row"], told["loses"]) == (1, 0, True)

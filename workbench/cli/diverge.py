@@ -225,7 +225,8 @@ def _print_detail(one: Comparison, detail: Detail) -> None:
         [Column("index"), Column("score"), Column("from the cut"), Column("held by", "word")],
         [(held.index, score(held.score), number(held.gap), held.side) for held in shown],
         title="Indices that one side alone holds"
-        + (f", the {len(shown)} of {len(found.held)} nearest to the cut" if len(shown) < len(found.held) else ""),
+        + (f", the {len(shown)} of {len(found.held)} nearest to the cut" if len(shown) < len(found.held) else "")
+        + ", best score first",
     )
 
 

@@ -173,9 +173,10 @@ def _print_members(line: Repeated) -> None:
     shown = [member for member in found.members if member in near]
     more = f", the {len(shown)} nearest to the cut" if len(found.members) > len(shown) else ""
     table(
-        [Column("index"), Column("score"), Column("from the cut"), Column("in ULPs"), Column("held by")],
+        [*map(Column, ("rank", "index", "score", "from the cut", "in ULPs", "held by"))],
         [
             (
+                member.rank,
                 member.index,
                 score(member.score),
                 number(member.gap),
