@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import math
 import numbers
 import os
 import reprlib
 from collections.abc import Iterable
 
-MINUS = "\N{MINUS SIGN}"  # of numbers in sentences, tables and pictures
+# Of numbers that are read: worked out or measured, in sentences, tables and pictures. What is typed, copied or read by
+# programs has the hyphen: options, links, code, files, JSON, and whole numbers as an op takes or returns them, as a
+# length of -1.
+MINUS = "\N{MINUS SIGN}"
 _BITS_SHOWN = 128
 
 
@@ -80,8 +84,22 @@ def said(error: BaseException) -> str:
         return ""
 
 
+def real(number: float, digits: int) -> str:
+    """A number with so many significant digits, as in ``−1.431e−6``; infinities and NaN in words."""
+    if math.isnan(number):
+        return "NaN"
+    text = f"{number:+}" if math.isinf(number) else f"{number:.{digits}g}"
+    mantissa, at, exponent = text.partition("e")
+    return f"{mantissa}{at}{int(exponent) if at else ''}".replace("-", MINUS)
+
+
+def average(number: float) -> str:
+    """A mean of whole numbers: three digits, from 1000 on all before the point."""
+    return real(number, 3) if number < 1000 else f"{number:.0f}"
+
+
 def probability(value: float | None, *, possible: bool = False) -> str:
-    """A probability in four decimals, smaller ones as in ``3e-7``; 0 and 1 stand only where they are exact.
+    """A probability in four decimals, smaller ones as in ``3e−7``; 0 and 1 stand only where they are exact.
 
     Args:
         possible: whether a 0 is only too small for a float64, as that of a row at risk, where some order loses nothing.
@@ -89,7 +107,7 @@ def probability(value: float | None, *, possible: bool = False) -> str:
     if value is None:
         return "–"
     if value in (0, 1):
-        return "<1e-300" if not value and possible else f"{value:.0f}"
+        return f"<{real(1e-300, 1)}" if not value and possible else f"{value:.0f}"
     if value < 1e-4:
-        return f"{value:.0e}".replace("e-0", "e-")
+        return real(value, 1)
     return f"{value:.4f}" if value < 0.9999 else ">0.9999"

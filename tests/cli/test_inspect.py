@@ -117,6 +117,22 @@ def test_paths_that_are_not_judged_and_can_lose_are_counted(cli: Cli, captures: 
     ) in few
 
 
+def test_numbers_below_zero_have_a_minus_and_what_is_typed_a_hyphen(cli: Cli, cli_json: CliJson) -> None:
+    hyphen = re.compile(r"(?<!\S)-[\d.]|\de-\d")
+    for command in (
+        ("inspect", V100, "--row", 0),
+        ("inspect", V100, "--row", 0, "--all"),
+        ("repeat", V100, "--row", 0),
+    ):
+        text = cli(*command, "--release", "vllm==0.26.0").stdout
+        assert re.search(r" −\d", text)
+        assert not hyphen.search(text)
+    _, document = cli_json("inspect", V100, "--row", 0)
+    assert min(value["gap"] for value in document["detail"]["difference"]["values"]) < 0
+    place = ("--op", "vllm.persistent_topk", "--release", "vllm==0.26.0", "--device", "h200")
+    assert "A row of length -1" in cli("route", *place, "--k", 2048, "--length", "-1", "--rows", 40).stdout
+
+
 def test_json_of_one_row_has_route_census_lines_and_values(cli_json: CliJson, captures: Path) -> None:
     code, document = cli_json("inspect", captures / "mixed.safetensors", "--row", 1)
     assert (code, document["inspected"], document["findings"]) == (1, 1, 1)

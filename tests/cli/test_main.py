@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -340,6 +341,8 @@ def test_a_narrow_encoding_is_no_traceback(captures: Path) -> None:
     assert ended.stderr == ""
     assert "- rows 1 > 32" in ended.stdout
     assert "+ length 20000 <= 32768" in ended.stdout
+    assert re.search(r"^kept .* -[\d.]+", ended.stdout, re.MULTILINE)
+    assert "\\u2212" not in ended.stdout
 
 
 def test_looking_imports_nothing_heavy(captures: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from tests.cli.conftest import strict
 from workbench import words
+from workbench.audit.tables import missing_text
 from workbench.cli.jsonout import dumps
 from workbench.cli.layout import Column, wrap
 from workbench.cli.options import parse_rows
@@ -43,27 +45,29 @@ def test_json_refuses_what_is_not_meant_for_it(value: object) -> None:
 
 
 def test_numbers_keep_their_digits() -> None:
-    assert [number(value) for value in (None, 3, 262144.0, 0.123456, 1e-237, float("inf"))] == [
-        "–",
-        "3",
-        "262144",
-        "0.1235",
-        "1e-237",
-        "inf",
-    ]
+    told = {None: "–", 3: "3", 262144.0: "262144", 0.123456: "0.1235", 1e-237: "1e−237", -1.431e-06: "−1.431e−6"}
+    told |= {-2.0: "−2", 1e20: "1e20", math.inf: "+inf", -math.inf: "−inf", math.nan: "NaN"}
+    assert [number(value) for value in told] == list(told.values())
     one, next_one = torch.tensor([0x3F800000, 0x3F800001], dtype=torch.int32).view(torch.float32).tolist()
     assert score(one) != score(next_one)
 
 
 def test_a_probability_reads_alike_everywhere() -> None:
-    """On the command line, in sentences and in the app, where the minus sign is one; 1 is said of certainty alone."""
-    told = {0.0: "0", 1.0: "1", 0.5: "0.5000", 0.99999: ">0.9999", 0.00012: "0.0001", 3.21e-7: "3e-7", 1e-237: "1e-237"}
+    """On the command line, in sentences and in the app; 1 is said of certainty alone."""
+    told = {0.0: "0", 1.0: "1", 0.5: "0.5000", 0.99999: ">0.9999", 0.00012: "0.0001", 3.21e-7: "3e−7", 1e-237: "1e−237"}
     for value, text in told.items():
         assert words.probability(value) == probability(value, "at risk" if value else None) == text
-        assert figure_words.probability(value) == text.replace("-", "\N{MINUS SIGN}")
+        assert figure_words.probability(value) == text
     assert words.probability(None) == "–"
-    assert probability(0.0, "at risk") == words.probability(0, possible=True) == "<1e-300"
+    assert probability(0.0, "at risk") == words.probability(0, possible=True) == "<1e−300"
     assert probability(0.0, "certain") == "0"
+
+
+def test_an_average_of_thousands_has_no_exponent() -> None:
+    told = {0.0: "0", 1.25e-07: "1.25e−7", 15.94: "15.9", 999.0: "999", 1535.6: "1536", 12000.0: "12000"}
+    for value, text in told.items():
+        assert words.average(value) == text
+        assert missing_text({"missing": None, "expected_missing": value}) == f"~{text}"
 
 
 def test_ranges_are_short() -> None:

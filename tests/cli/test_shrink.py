@@ -39,7 +39,7 @@ def test_a_chance_too_small_for_a_number_is_not_called_0(cli) -> None:
         *("shrink", samples_dir() / "smollm2-lm-head.safetensors", "--row", 2, "--path", "sglang.fast_topk"),
     )
     (line,) = [line.split() for line in result.stdout.splitlines() if line.startswith("p clean")]
-    assert line == ["p", "clean", "<1e-300", "0.5001"]
+    assert line == ["p", "clean", "<1e−300", "0.5001"]
 
 
 def test_json(cli_json, captures: Path) -> None:

@@ -121,7 +121,7 @@ def test_an_observation_against_the_prediction_leads_to_a_scan() -> None:
     assert found.chance is not None
     assert found.chance < 1e-60
     assert found.sure
-    assert "If vllm==0.24.0 still lost as 0.23.0 does (p_clean 4e-8), 10 calls" in sure_sentence(found)
+    assert "If vllm==0.24.0 still lost as 0.23.0 does (p_clean 4e−8), 10 calls" in sure_sentence(found)
     other = Releases({one: loses(9) if at < 4 else clean for at, one in enumerate(versions)})
     found = wb.bisect_release(row, other.names, engine=other, device="h200")
     assert (found.method, found.first_clean) == ("scan", "vllm==0.25.1")

@@ -182,7 +182,7 @@ def test_logits_of_other_kinds_are_not_measured_in_ulps() -> None:
 def test_ulps_across_zero_explain_nothing() -> None:
     found = compare(SAME, SAME, [token(1, -1e-7, 1e-7, -5)], [token(0, 1e-7, -1e-7, -5)])
     assert found.tokens[0].cause is None
-    assert "ULPs of float32 (2e-07) apart across zero, where ULPs do not tell how close the choice was" in found.finding
+    assert "ULPs of float32 (2e−7) apart across zero, where ULPs do not tell how close the choice was" in found.finding
     assert "no near-tie" not in found.finding
     least = math.ldexp(1, -149)
     tiny = compare(SAME, SAME, [token(1, -least, least)], [token(0, least, -least)])

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from workbench.audit.summary import Grouped, PathTally, Summary
 from workbench.audit.words import line_state, share_words
 from workbench.runs.law_words import law_notes
+from workbench.words import average
 
 GROUPED = ("layer", "step", "rank", "file", "op", "release")
 UNKNOWN = "unknown"
@@ -74,7 +75,7 @@ def missing_text(line: Mapping[str, Any]) -> Cell:
     """Winners missing: counted in a recorded selection, else expected on average, as in ``~12.5``."""
     if line["missing"] is not None:
         return int(line["missing"])
-    return None if line["expected_missing"] is None else f"~{line['expected_missing']:.3g}"
+    return None if line["expected_missing"] is None else f"~{average(line['expected_missing'])}"
 
 
 def paths_table(found: Summary) -> Table:

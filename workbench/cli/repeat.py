@@ -180,7 +180,7 @@ def _print_members(line: Repeated) -> None:
                 member.index,
                 score(member.score),
                 number(member.gap),
-                NONE if member.ulps is None else member.ulps,
+                number(member.ulps),
                 f"{member.held} of {found.calls}",
             )
             for member in shown

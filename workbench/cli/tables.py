@@ -15,13 +15,16 @@ from rich.text import Text
 
 from workbench.cli.exits import printable
 from workbench.cli.layout import Column, Fitted, fit, wrap
+from workbench.words import MINUS, real
 from workbench.words import probability as in_words
 
 WIDTH = 100
 NONE = "–"
 UNKNOWN = "unknown"
 MARKS = {True: "✓", False: "✗", None: "?"}
-_PLAIN = str.maketrans({"✓": "+", "✗": "-", "–": "-", "─": "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x", "→": ">"})
+_PLAIN = str.maketrans(
+    {"✓": "+", "✗": "-", "–": "-", "─": "-", MINUS: "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x", "→": ">"}
+)
 _SPANS = 12
 _LINE_ENDS = re.compile(r" +$", re.MULTILINE)
 
@@ -132,8 +135,8 @@ def number(value: float | None, digits: int = 4) -> str:
     if value is None:
         return NONE
     if isinstance(value, int) or (math.isfinite(value) and value == int(value) and abs(value) < 1e15):
-        return str(int(value))
-    return f"{value:.{digits}g}"
+        return str(int(value)).replace("-", MINUS)
+    return real(value, digits)
 
 
 def probability(value: float | None, level: str | None) -> str:
@@ -143,7 +146,7 @@ def probability(value: float | None, level: str | None) -> str:
 
 def score(value: float) -> str:
     """A score with all digits that tell it from its float32 neighbours."""
-    return f"{value:.9g}"
+    return real(value, 9)
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from workbench.words import MINUS as MINUS
-from workbench.words import probability as in_words
+from workbench.words import probability as probability
+from workbench.words import real
 
 
 def count(number: int | None) -> str:
@@ -25,17 +24,7 @@ def plural(number: int, noun: str) -> str:
 
 def value(number: float, digits: int = 4) -> str:
     """A score or bin edge, with infinities and NaN in words."""
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return f"{MINUS}inf" if number < 0 else "+inf"
-    if number.is_integer() and 1e4 <= abs(number) < 1e9:
-        return f"{number:.0f}".replace("-", MINUS)
-    text = f"{number:.{digits}g}"
-    if "e" in text:
-        mantissa, exponent = text.split("e")
-        text = f"{mantissa}e{int(exponent)}"
-    return text.replace("-", MINUS)
+    return signed(number, 0) if number.is_integer() and 1e4 <= abs(number) < 1e9 else real(number, digits)
 
 
 def ratio(population: int, capacity: int) -> str:
@@ -58,11 +47,6 @@ def fill_text(population: int, capacity: int) -> str:
 def signed(number: float, digits: int) -> str:
     """A number with as many decimals as given, its minus sign a minus."""
     return f"{number:.{digits}f}".replace("-", MINUS)
-
-
-def probability(number: float | None, *, possible: bool = False) -> str:
-    """A probability as everywhere, its minus sign a minus. ``possible``: a 0 is too small for a float64."""
-    return in_words(number, possible=possible).replace("-", MINUS)
 
 
 def plain(text: str) -> str:

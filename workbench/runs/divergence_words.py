@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.analysis.divergence.inputs import describe, number
+from workbench.analysis.divergence.inputs import describe
 from workbench.analysis.divergence.selections import Judged, SelectionDifference
 from workbench.analysis.divergence.states import STATES
 from workbench.analysis.divergence.tokens import TokenStep
 from workbench.runs.divergence import Comparison, Detail, Divergence, Point
-from workbench.words import listed
+from workbench.words import listed, real
 
 
 def several(divergence: Divergence) -> str:
@@ -225,7 +225,7 @@ def _selections(comparison: Comparison, detail: Detail, found: SelectionDifferen
 
 
 def _scores(found: SelectionDifference) -> str:
-    values = list(dict.fromkeys(number(held.score, 9) for held in found.held))
+    values = list(dict.fromkeys(real(held.score, 9) for held in found.held))
     return listed(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
 
 
@@ -289,7 +289,7 @@ def token_words(comparison: Comparison, token: TokenStep) -> str:
         least = min(margins, key=lambda margin: margin.ulps or 0, default=None)
         if least is None or token.dtype is None:
             return f"{_kinds(token) or 'the logits are not bit-identical'}{chosen}"
-        apart = f"{_ulps(least.ulps or 0, token)} apart ({number(least.margin)})"
+        apart = f"{_ulps(least.ulps or 0, token)} apart ({real(least.margin, 4)})"
         return f"{_kinds(token) or 'the logits are not bit-identical'}{chosen}; the two best lie at least {apart}"
     return f"token {token.token_a} against {token.token_b}: {_flip(comparison, token)}"
 
@@ -308,10 +308,10 @@ def _flip(comparison: Comparison, token: TokenStep) -> str:
         either = any(dtype is not None for dtype in token.dtypes)
         nan = ", and one of the two is NaN" if token.dtype is not None and either else ""
         return f"{logits}{nan}, so nothing tells how close the choice was"
-    moved = "" if not token.moved else f"; between the runs they moved by up to {number(token.moved)}"
+    moved = "" if not token.moved else f"; between the runs they moved by up to {real(token.moved, 4)}"
     if token.cause == "tie":
         return f"{logits}, and the two tie exactly: how ties are broken decides{moved}"
-    ulps = f"{_ulps(token.flip_ulps, token)} ({number(token.flip_margin)})"
+    ulps = f"{_ulps(token.flip_ulps, token)} ({real(token.flip_margin, 4)})"
     if token.cause == "near-tie":
         return f"{logits}, and the two lie at most {ulps} apart: a near-tie, which low bits turn over{moved}"
     if token.cause is None:

@@ -10,7 +10,7 @@ from workbench.paths.catalog import get_path
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Result
 from workbench.runs.shrink import Shrunk
-from workbench.words import few, listed
+from workbench.words import average, few, listed
 
 
 def finding(inspection: Inspection) -> str:
@@ -153,7 +153,7 @@ def spread_words(risk: Risk) -> str:
     if follows or risk.expected_missing is None:
         return span
     one = "a random one" if get_path(risk.path).arrival_unit == "element" else "one that is random score by score"
-    return f"{one} loses {_average(risk.expected_missing)} on average, {span}"
+    return f"{one} loses {average(risk.expected_missing)} on average, {span}"
 
 
 def _name(result: Result) -> str:
@@ -248,13 +248,9 @@ def _mean(risk: Risk) -> str:
     if risk.expected_missing is None:
         return "nothing tells how much is lost"
     return (
-        f"a random order loses {_average(risk.expected_missing)} on average, any order {risk.least_missing} to "
+        f"a random order loses {average(risk.expected_missing)} on average, any order {risk.least_missing} to "
         f"{risk.most_missing}"
     )
-
-
-def _average(missing: float) -> str:
-    return f"{missing:.3g}" if missing < 1000 else f"{missing:.0f}"
 
 
 def _count(number: int | None, noun: str) -> str:

@@ -37,7 +37,7 @@ def test_one_ulp_in_one_score() -> None:
     assert scores is not None
     assert (scores.compared, scores.cells, scores.first, scores.first_ulps, scores.max_ulps) == (4, 1, 2, 1, 1)
     assert scores.max_abs == pytest.approx(2.384185791015625e-07, rel=0)
-    text = "1 of 4 scores differs by 1 ULP of float32 (2.384e-07), first at index 2 (3 against 3.00000024)"
+    text = "1 of 4 scores differs by 1 ULP of float32 (2.384e−7), first at index 2 (3 against 3.00000024)"
     assert describe(found) == text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +9,7 @@ import torch
 
 from workbench.capture.row import Row
 from workbench.numeric.keys import bit_patterns, ulp_keys
+from workbench.words import real
 
 What = Literal["k", "dtype", "length", "start", "width", "scores"]
 
@@ -143,13 +143,8 @@ def _of_scores(scores: ScoreDifference) -> str:
     elif scores.max_ulps is not None and scores.max_abs is not None:
         up_to = "" if scores.cells == 1 else "up to "
         text += f" by {up_to}{scores.max_ulps} {'ULP' if scores.max_ulps == 1 else 'ULPs'} of {scores.dtype}"
-        text += f" ({number(scores.max_abs)})"
+        text += f" ({real(scores.max_abs, 4)})"
     if scores.nan:
         text += f", {scores.nan} with a NaN"
-    first = f"{number(scores.first_a, 9)} against {number(scores.first_b, 9)}"
+    first = f"{real(scores.first_a, 9)} against {real(scores.first_b, 9)}"
     return f"{text}, first at index {scores.first} ({first})"
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number with so many significant digits."""
-    return "NaN" if math.isnan(value) else f"{value:.{digits}g}"
