@@ -13,6 +13,7 @@ import workbench as wb
 from workbench.analysis.risk import LOSING
 from workbench.analysis.verdict import LOST
 from workbench.resources import app_entry, kernels_dir, samples_dir
+from workbench.words import UNKNOWN
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("cupy", "streamlit", "plotly", "pandas", "pyarrow", "ray", "vllm", "sglang", "rich", "typer")
@@ -53,6 +54,22 @@ def test_import_stays_under_half_a_second_beyond_torch() -> None:
     """Of processor time, which other programs on a busy machine do not add to, where files are in memory already."""
     timed = f"import torch, time; t = time.process_time(); import workbench; {USE}; print(time.process_time() - t)"
     assert min(float(printed(timed)) for _ in range(3)) < 0.5
+
+
+def test_the_word_for_what_is_not_known_has_one_home() -> None:
+    """A second constant would let the faces part."""
+    homes = [
+        source.relative_to(ROOT).as_posix()
+        for source in sorted((ROOT / "workbench").rglob("*.py"))
+        for node in ast.parse(source.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+        and any(isinstance(value, ast.Constant) and value.value == UNKNOWN for value in _values(node.value))
+    ]
+    assert homes == ["workbench/words.py"]
+
+
+def _values(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def imports(source: Path) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 # programs has the hyphen: options, links, code, files, JSON, and whole numbers as an op takes or returns them, as a
 # length of -1.
 MINUS = "\N{MINUS SIGN}"
+UNKNOWN = "unknown"  # what stands in the place of a name, a value or a level that nothing tells
 _BITS_SHOWN = 128
 
 

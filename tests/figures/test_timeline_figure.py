@@ -15,9 +15,10 @@ from workbench.analysis.divergence.states import STATES
 from workbench.analysis.divergence.tokens import TokenState, TokenStep
 from workbench.figures import laid as module
 from workbench.figures import palette
-from workbench.figures.laid import GRAVITY, UNKNOWN
+from workbench.figures.laid import GRAVITY
 from workbench.figures.timeline import Timeline, timeline, timeline_figure, token_mark, token_text
 from workbench.runs.divergence import Comparison, Place, Point
+from workbench.words import UNKNOWN
 
 AT = (2, 1)
 

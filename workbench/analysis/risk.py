@@ -18,12 +18,13 @@ from workbench.paths.faults import finding
 from workbench.paths.lengths import Effect, effect, unmet_outside
 from workbench.paths.spec import Path, Variant
 from workbench.rendering import Rendered
+from workbench.words import UNKNOWN
 
 Level = Literal["safe", "at risk", "certain"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 LOSING: tuple[Level, ...] = LEVELS[1:]  # some arrival order loses winners
 
-NOT_MODELLED, UNKNOWN = "not modelled", "unknown"
+NOT_MODELLED = "not modelled"
 
 ORDERED = 0.9  # rank correlation of score and position from which the mean over random orders is not to be trusted
 

@@ -14,8 +14,8 @@ from workbench.audit.dataset import MOST_ROW, Dataset, Words
 from workbench.audit.summing import FAR, VERDICTS
 from workbench.audit.tally import BIT
 from workbench.errors import UsageError
+from workbench.words import UNKNOWN
 
-UNKNOWN = "unknown"
 SHOWN = 20
 _AT_RISK, _LOST = LEVELS.index("at risk"), 2
 

@@ -14,9 +14,9 @@ from workbench.audit.unfinished import Unfinished
 from workbench.capture.values import shown
 from workbench.errors import CaptureError
 from workbench.rendering import Rendered
+from workbench.words import UNKNOWN
 
 WORST, GROUPS = 20, 12
-UNKNOWN = "unknown"
 Kind = Literal["audit", "scan"]
 
 

@@ -9,10 +9,9 @@ from typing import Any, Literal
 from workbench.audit.summary import Grouped, PathTally, Summary
 from workbench.audit.words import line_state, share_words
 from workbench.runs.law_words import law_notes
-from workbench.words import average
+from workbench.words import UNKNOWN, average
 
 GROUPED = ("layer", "step", "rank", "file", "op", "release")
-UNKNOWN = "unknown"
 Kind = Literal["number", "word", "text"]
 Cell = str | int | float | None
 

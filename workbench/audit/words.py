@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.audit.summary import UNKNOWN, Summary
+from workbench.audit.summary import Summary
 from workbench.audit.tally import Tally
-from workbench.words import listed
+from workbench.words import UNKNOWN, listed
 
 _PAST = {"audit": "audited", "scan": "scanned"}
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
@@ -162,7 +162,7 @@ def line_state(line: Mapping[str, Any]) -> str:
         return str(line["verdict"])
     if line["finding"] and line["risk"] in (None, "safe"):
         return "harmful"
-    return str(line["risk"] or ("refused" if line["refused"] else "unknown"))
+    return str(line["risk"] or ("refused" if line["refused"] else UNKNOWN))
 
 
 def _files(count: int) -> str:

@@ -12,7 +12,7 @@ from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import Json, integer
 from workbench.cli.tables import progress, say, table
-from workbench.words import few
+from workbench.words import UNKNOWN, few
 
 if TYPE_CHECKING:
     from workbench.audit.comparison import Change, Comparison, Example, Sets
@@ -78,7 +78,7 @@ def print_comparison(found: Comparison) -> None:
     table([Column("rows", "text"), Column("count")], counts, title=f"{found.first} and {found.second}")
     _changes(
         "Recorded verdicts of rows of both",
-        [one for one in found.verdicts if {one.before, one.after} != {"unknown"}],
+        [one for one in found.verdicts if {one.before, one.after} != {UNKNOWN}],
     )
     _changes("Risk of rows of both, on the path that they reach or may", found.risks)
     _changes("Risk by path, where it changed", found.paths)

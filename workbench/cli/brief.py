@@ -16,10 +16,10 @@ from workbench.cli.detail import (
     who,
 )
 from workbench.cli.layout import Column
-from workbench.cli.tables import NONE, UNKNOWN, counted, lines, named, print_refusals, say, table
+from workbench.cli.tables import NONE, counted, lines, named, print_refusals, say, table
 from workbench.runs.inspect import Inspection, damage
 from workbench.runs.report import Result, line_loses
-from workbench.words import listed
+from workbench.words import UNKNOWN, listed
 
 VALUES_SHOWN = 3
 NAMES_SHOWN = 3

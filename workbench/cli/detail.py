@@ -12,7 +12,6 @@ from workbench.cli.order import order_unreliable
 from workbench.cli.route import print_route
 from workbench.cli.tables import (
     NONE,
-    UNKNOWN,
     counted,
     lines,
     named,
@@ -28,7 +27,7 @@ from workbench.runs.inspect import Inspection, damage
 from workbench.runs.law_words import law_notes
 from workbench.runs.report import Line, Result
 from workbench.runs.sentence import finding
-from workbench.words import MINUS
+from workbench.words import MINUS, UNKNOWN
 
 VALUES_SHOWN = 10
 REACHED = "→"

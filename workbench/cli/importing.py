@@ -12,9 +12,10 @@ import typer
 from workbench.cli.exits import CLEAN
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import Given, Json, Naming, open_file, spread
-from workbench.cli.tables import UNKNOWN, counted, facts, lines, progress, say
+from workbench.cli.tables import counted, facts, lines, progress, say
 from workbench.errors import UsageError
 from workbench.targets import check_target
+from workbench.words import UNKNOWN
 
 if TYPE_CHECKING:
     from workbench.capture import Capture, CaptureInfo

@@ -9,8 +9,9 @@ import typer
 from workbench.cli.exits import BAD, CLEAN, complain
 from workbench.cli.jsonout import plain, print_json
 from workbench.cli.options import Files, Given, Json, Naming, open_file, spread
-from workbench.cli.tables import UNKNOWN, counted, facts, lines, progress, say
+from workbench.cli.tables import counted, facts, lines, progress, say
 from workbench.errors import CaptureError
+from workbench.words import UNKNOWN
 
 if TYPE_CHECKING:
     from workbench.capture import Capture

@@ -25,8 +25,9 @@ from workbench.cli.options import (
     parse_rows,
     spread,
 )
-from workbench.cli.tables import MARKS, UNKNOWN, counted, lines, ranges, say, table
+from workbench.cli.tables import MARKS, counted, lines, ranges, say, table
 from workbench.errors import UsageError
+from workbench.words import UNKNOWN
 
 if TYPE_CHECKING:
     import torch
@@ -205,7 +206,7 @@ def _where(found: Route) -> str:
 
 
 def _about(one: _Routed, capture: str | None) -> str:
-    k = "unknown" if one.k is None else one.k
+    k = UNKNOWN if one.k is None else one.k
     if capture is None:
         return f"A row of length {one.row.length}, k {k}"
     return f"Row {one.row.index} (call {one.row.call.index}, length {one.row.length}, k {k})"
@@ -247,7 +248,7 @@ def _span(group: list[_Routed], what: str) -> str:
     values = {one.row.length if what == "length" else one.k for one in group}
     known = sorted(value for value in values if value is not None)
     if not known:
-        return "unknown"
+        return UNKNOWN
     return str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 

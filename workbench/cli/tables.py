@@ -20,7 +20,6 @@ from workbench.words import probability as in_words
 
 WIDTH = 100
 NONE = "–"
-UNKNOWN = "unknown"
 MARKS = {True: "✓", False: "✗", None: "?"}
 _PLAIN = str.maketrans(
     {"✓": "+", "✗": "-", "–": "-", "─": "-", MINUS: "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x", "→": ">"}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.audit.summary import PathTally, Summary
-from workbench.audit.tables import UNKNOWN, is_told
+from workbench.audit.tables import is_told
 from workbench.audit.words import share_words
 from workbench.figures import palette
 from workbench.figures.frame import axis, new_figure, whole_ticks
 from workbench.figures.words import count, plain, plural
 from workbench.paths.catalog import PATHS
-from workbench.words import listed
+from workbench.words import UNKNOWN, listed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -13,13 +13,13 @@ from workbench.analysis.divergence.tokens import PARTING_TOKENS, TokenStep
 from workbench.figures import palette
 from workbench.figures.words import count, plural, value
 from workbench.runs.divergence import Comparison, Point
+from workbench.words import UNKNOWN
 
 # What a cell of several points shows: what accuses the selector, then what cannot follow from an earlier point.
 GRAVITY: tuple[State, ...] = tuple(palette.STATES)  # type: ignore[arg-type]
 assert set(GRAVITY) == set(STATES)
 COLUMNS, LANES, CELLS = 240, 128, 7500  # of a picture at most; beyond that neighbours share a cell
 FEW = 12  # steps that are drawn downwards at most, where there are more layers
-UNKNOWN = "unknown"
 
 
 class All(Enum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from workbench.analysis.risk import NOT_MODELLED
-from workbench.analysis.risk import UNKNOWN as UNKNOWN
+from workbench.words import UNKNOWN as UNKNOWN
 
 SAFE, SAFE_TEXT = "#009E73", "#007848"
 AT_RISK, AT_RISK_TEXT = "#C48800", "#9A6D00"

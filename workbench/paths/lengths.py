@@ -97,7 +97,7 @@ CLAMPED = Reading("nothing", f"clamped to 0: {ALL_EMPTY}")
 UNSIGNED_FIRST = Reading("unsigned")
 READS_ON = Reading("reads on", "not clamped: the path reads past the row's width, into the next row")
 IDENTITY = Reading("first", "taken as it is: every index below it is returned", derived=True)
-UNKNOWN = Reading("unknown")
+UNKNOWN = Reading("unknown")  # a reading that is not established, not the word that tables have
 
 # (of a negative length, of one past the row), by path; by the model of a variant where that differs.
 READINGS: dict[str, tuple[Reading, Reading]] = {
