@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 
 import torch
 
 from workbench.capture import Call, Row
 from workbench.runs.inspect import damage, inspect_row
-from workbench.runs.sentence import finding, result_sentence
+from workbench.runs.sentence import finding, result_sentence, spread_words
 
 
 def crowd(nan: int = 0) -> torch.Tensor:
@@ -46,6 +48,44 @@ def test_averages_are_whole_numbers_from_a_thousand_on() -> None:
     assert mean is not None
     assert mean > 1000
     assert f"a random one loses {mean:.0f} on average" in finding(inspection)
+
+
+PLACE = {"op": "vllm.persistent_topk", "release": "vllm==0.26.0", "device": "h200"}
+
+
+def said_in_two_places(scores: torch.Tensor) -> list[str]:
+    """What arrival orders lose of 512 winners, beside a model's loss and beside a recorded selection without one."""
+    width = scores.numel()
+    call = Call(k=512, rows=1, width=width, stride=width, max_seq_len=width, **PLACE)  # type: ignore[arg-type]
+    recorded = Row(scores, width, call=call, indices=scores.topk(512).indices.to(torch.int32))
+    return [finding(inspect_row(one)) for one in (Row(scores, width, call=call), recorded)]
+
+
+def test_a_mean_says_which_orders_it_is_over_wherever_it_stands() -> None:
+    """Of ``vllm.histogram_2048`` scores arrive warp by warp, of ``vllm.histogram_256`` one by one."""
+    generator = torch.Generator().manual_seed(6)
+
+    def shuffled(crowded: int, width: int) -> torch.Tensor:
+        return torch.cat([torch.arange(806736.0 - crowded, 806736.0), torch.zeros(width - crowded)])[
+            torch.randperm(width, generator=generator)
+        ]
+
+    model, recorded = said_in_two_places(shuffled(4096, 4096))
+    assert re.search(r" \(one that is random score by score loses 48.5 on average, any one 0 to 388\)", model)
+    assert re.search(r"; an order that is random score by score loses 48.5 on average, any order 0 to 388\.", recorded)
+    model, recorded = said_in_two_places(shuffled(5000, 20000))
+    assert re.search(r" \(a random one loses 92.6 on average, any one 0 to 512\)", model)
+    assert re.search(r"; a random order loses 92.6 on average, any order 0 to 512\.", recorded)
+    model, recorded = said_in_two_places(torch.arange(806736.0, 806736.0 - 4096, -1))
+    assert " (any one loses 0 to 388)" in model
+    assert "; any order loses 0 to 388." in recorded
+
+
+def test_where_every_order_loses_as_much_no_mean_is_told() -> None:
+    (result,) = inspect_row(row(crowd()), paths="vllm.histogram_256").results
+    assert result.risk is not None
+    assert spread_words(replace(result.risk, least_missing=7, most_missing=7), "order") == "every order loses 7"
+    assert spread_words(replace(result.risk, least_missing=None, most_missing=None)) == ""
 
 
 def test_one_winner_is_one() -> None:

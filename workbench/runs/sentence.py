@@ -142,18 +142,26 @@ def _by_order(result: Result) -> str:
     return f" in one arrival order{f' ({spread})' if spread else ''}"
 
 
-def spread_words(risk: Risk) -> str:
-    """What arrival orders lose, as in ``a random one loses 15.9 on average, any one 0 to 128``; empty if unknown. The
-    mean is left out where real arrival follows the scores."""
+def spread_words(risk: Risk, order: str = "one") -> str:
+    """What arrival orders lose, as in ``a random one loses 15.9 on average, any one 0 to 128``; empty if unknown.
+
+    The mean is over orders that are random score by score. Where real threads arrive warp by warp it is told as such,
+    and where real arrival follows the scores it is left out.
+
+    Args:
+        order: what one of them is called; ``order`` where none was spoken of yet.
+    """
     if risk.least_missing is None:
         return ""
+    if risk.least_missing == risk.most_missing:
+        return f"every {order} loses {risk.least_missing}"
+    span = f"{risk.least_missing} to {risk.most_missing}"
     follows = risk.order_correlation is not None and abs(risk.order_correlation) >= ORDERED
-    span = f"any one {'loses ' if follows or risk.expected_missing is None else ''}"
-    span += f"{risk.least_missing} to {risk.most_missing}"
     if follows or risk.expected_missing is None:
-        return span
-    one = "a random one" if get_path(risk.path).arrival_unit == "element" else "one that is random score by score"
-    return f"{one} loses {average(risk.expected_missing)} on average, {span}"
+        return f"any {order} loses {span}"
+    by_score = get_path(risk.path).arrival_unit == "element"
+    some = f"a random {order}" if by_score else f"{'an ' * (order != 'one')}{order} that is random score by score"
+    return f"{some} loses {average(risk.expected_missing)} on average, any {order} {span}"
 
 
 def _name(result: Result) -> str:
@@ -191,7 +199,7 @@ def _beside_the_recording(recorded: Result, results: tuple[Result, ...]) -> str:
     if risk.level not in LOSING:
         return ""
     # The recorded selection's own sentence has the reason already where it lost.
-    return f" {name} is {risk.level}: {'' if lost or not risk.breach else _breach(risk) + '; '}{_mean(risk)}."
+    return f" {name} is {risk.level}: {'' if lost or not risk.breach else _breach(risk) + '; '}{_lost(risk)}."
 
 
 def _who_could(lost: bool, results: Sequence[Result]) -> str:
@@ -206,7 +214,7 @@ def _who_could(lost: bool, results: Sequence[Result]) -> str:
         return f" {whom} {'do that' if lost else 'lose winners'} on this row."
     worst = able[0]
     because = (
-        f"{worst.path}{' most' if len(taken) > 1 else ''}: {_breach(worst)}; {_mean(worst)}"
+        f"{worst.path}{' most' if len(taken) > 1 else ''}: {_breach(worst)}; {_lost(worst)}"
         if worst.breach
         else f"{worst.path}{_why(worst)}"
     )
@@ -235,7 +243,7 @@ def _outlook(risk: Risk | None) -> str:
     if risk is None or risk.level is None:
         return ""
     if risk.level in LOSING:
-        return f" in this arrival order, but the path is {risk.level}: {_breach(risk)}; {_mean(risk)}"
+        return f" in this arrival order, but the path is {risk.level}: {_breach(risk)}; {_lost(risk)}"
     if risk.breach and risk.buffered:
         return (
             f"; {risk.population} scores share the threshold bin and the buffer takes {risk.stored}, but whatever is "
@@ -244,13 +252,8 @@ def _outlook(risk: Risk | None) -> str:
     return ", and no arrival order loses a value"
 
 
-def _mean(risk: Risk) -> str:
-    if risk.expected_missing is None:
-        return "nothing tells how much is lost"
-    return (
-        f"a random order loses {average(risk.expected_missing)} on average, any order {risk.least_missing} to "
-        f"{risk.most_missing}"
-    )
+def _lost(risk: Risk) -> str:
+    return spread_words(risk, "order") or "nothing tells how much is lost"
 
 
 def _count(number: int | None, noun: str) -> str:
