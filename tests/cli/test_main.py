@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import workbench as wb
@@ -42,6 +43,7 @@ def test_help_names_every_command_and_the_exit_codes(cli: Cli) -> None:
     text = cli("--help").stdout
     assert all(f"│ {command} " in text for command in COMMANDS)
     assert "0 nothing lost" in text
+    assert "<bool>" not in text
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -51,6 +53,29 @@ def test_help_of_a_command_teaches(cli: Cli, command: str) -> None:
     assert any(line.strip().startswith(f"workbench {command}") for line in result.stdout.splitlines()[4:])
     assert "--json" in result.stdout
     assert "Exit codes:" in result.stdout
+
+
+def every_command() -> dict[str, str]:
+    """What is typed for each command, and its docstring."""
+    found = {}
+    for name, one in get_command(app).commands.items():  # type: ignore[attr-defined]
+        own = getattr(one, "commands", {})
+        found |= {f"{name} {other}": two.callback.__doc__ for other, two in own.items() if other != name}
+        found[name] = (own.get(name) or one).callback.__doc__
+    return found
+
+
+@pytest.mark.parametrize(("command", "doc"), every_command().items())
+def test_examples_of_help_can_be_copied(cli: Cli, command: str, doc: str) -> None:
+    """None is broken by the help's margin: a line that goes on says so, as a shell takes it."""
+    text = cli(*command.split(), "--help").stdout
+    shown = "\n".join(line.rstrip() for line in text[: text.index("╭")].splitlines())
+    typed, meant = (re.sub(r"\\\n\s*", "", one).splitlines() for one in (shown, doc))
+    examples = [line.strip() for line in meant if line.strip().startswith("workbench ")]
+    assert examples
+    assert [line.strip() for line in typed if line.startswith(" workbench ")] == examples
+    assert max(map(len, text.splitlines())) <= 100
+    assert "<bool>" not in text  # a flag takes no value
 
 
 @pytest.mark.parametrize("command", ["inspect", "repeat", "run"])

@@ -7,10 +7,12 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from workbench.cli.flags import Flags
+
 ALIASES = {"--path": "--paths", "--overwrite": "--force"}
 
 
-class Command(TyperCommand):
+class Command(Flags, TyperCommand):
     """A command that takes an option by its other name, where that is not the name of another of its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

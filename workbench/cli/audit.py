@@ -9,12 +9,12 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from workbench.cli.aliases import Command
 from workbench.cli.audit_compare import compare
 from workbench.cli.audit_report import print_tables, report, summary_of
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, NOTHING_JUDGED, complain, printable
+from workbench.cli.flags import Group
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT32, Json, Naming, integer, spread
 from workbench.cli.tables import console, counted, lines, say
@@ -188,7 +188,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 COMMANDS: dict[str, Callable[..., int]] = {"report": report, "compare": compare}
 
 
-class AuditCommands(TyperGroup):
+class AuditCommands(Group):
     """A group with a command that is meant where none is named: ``audit DIR`` beside ``audit report OUT``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

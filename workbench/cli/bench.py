@@ -13,6 +13,7 @@ from workbench.cli.bench_compare import compare
 from workbench.cli.bench_tables import print_bench
 from workbench.cli.callables import opened_callables
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, FOUND, complain
+from workbench.cli.flags import Group
 from workbench.cli.jsonout import print_json
 from workbench.cli.options import INT32, SEEDS, Dtype, Json, integer, one_thread
 from workbench.cli.output import CURE
@@ -232,7 +233,7 @@ COMMANDS: dict[str, Callable[..., int]] = {"compare": compare}
 
 def build(help_of: Callable[[Callable[..., int]], str]) -> typer.Typer:
     """The group, which is a command itself; its help is laid out by ``help_of``."""
-    group = typer.Typer(rich_markup_mode="rich", epilog=EXIT_CODES)
+    group = typer.Typer(cls=Group, rich_markup_mode="rich", epilog=EXIT_CODES)
     group.callback(invoke_without_command=True, help=help_of(bench))(bench)
     for name, command in COMMANDS.items():
         group.command(name, cls=Command, help=help_of(command), epilog=EXIT_CODES)(command)

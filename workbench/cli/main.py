@@ -9,7 +9,6 @@ from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from workbench.cli.advise import advise
 from workbench.cli.aliases import Command
@@ -21,6 +20,7 @@ from workbench.cli.diverge import diverge
 from workbench.cli.doctor import doctor
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, abandon, complain, guarded
 from workbench.cli.export import export
+from workbench.cli.flags import Group
 from workbench.cli.importing import import_
 from workbench.cli.info import info
 from workbench.cli.inspect import inspect
@@ -36,8 +36,11 @@ from workbench.cli.start import heeded
 from workbench.cli.vendor import build as build_vendor
 from workbench.cli.what_if import what_if
 
+HELP = 98  # letters on a line of help at 100 columns
+_MORE = " \\"  # at the end of a line of a command that goes on
 
-class Commands(TyperGroup):
+
+class Commands(Group):
     """A group whose commands return their exit code, and whose errors are one line on stderr."""
 
     def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
@@ -107,7 +110,23 @@ def workbench(
 def _help(command: Callable[..., int]) -> str:
     """A command's docstring, its prose free to wrap and its examples on lines of their own."""
     paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(text if text.startswith("workbench ") else text.replace("\n", " ") for text in paragraphs)
+    return "\n\n".join(
+        "\n".join(map(_example, text.split("\n"))) if text.startswith("workbench ") else text.replace("\n", " ")
+        for text in paragraphs
+    )
+
+
+def _example(command: str) -> str:
+    """An example that can be copied where it does not fit a line: broken before an option, as shells take it."""
+    if len(command) <= HELP:
+        return command
+    lines = [""]
+    for at, part in enumerate(command.split(" --")):
+        part = f" --{part}" if at else part
+        if len(lines[-1] + part + _MORE) > HELP:
+            lines.append("   ")
+        lines[-1] += part
+    return f"{_MORE}\n".join(lines)
 
 
 _COMMANDS = (

@@ -12,6 +12,7 @@ import typer
 
 from workbench.cli.aliases import Command
 from workbench.cli.exits import BAD, CLEAN, EXIT_CODES, complain, printable
+from workbench.cli.flags import Group
 from workbench.cli.jsonout import print_json
 from workbench.cli.layout import Column
 from workbench.cli.options import Json
@@ -370,7 +371,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 def build(help_of: Callable[[Callable[..., int]], str]) -> typer.Typer:
     """The group of commands, whose help is laid out by ``help_of``."""
-    group = typer.Typer(rich_markup_mode="rich", epilog=EXIT_CODES)
+    group = typer.Typer(cls=Group, rich_markup_mode="rich", epilog=EXIT_CODES)
     group.callback(invoke_without_command=True, help=help_of(vendor))(vendor)
     for name, command in COMMANDS.items():
         group.command(name, cls=Command, help=help_of(command), epilog=EXIT_CODES)(command)
