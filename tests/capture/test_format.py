@@ -251,6 +251,7 @@ def test_what_is_given_goes_before_what_the_capture_says(stored: Build) -> None:
         "op is sglang.fast_topk_v2 as given; the capture says vllm.persistent_topk",
     )
     assert open_capture(path, k=2, device="h200").info.notes == ()
+    assert open_capture(stored(k=i32(2)), k=3).info.notes == ("k is 3 as given; the capture says 2",)
     assert "call 0: k 5 is larger than the row width 4" in refusal(path, k=5)
     for wrong in (0, -1, True, 2.0, "2"):
         with pytest.raises(UsageError, match="integer of 1 or more"):

@@ -51,6 +51,21 @@ def test_the_path_is_the_one_that_the_row_reaches(cli: Cli, cli_json: Cli, captu
     assert "--path" in unknown.stderr
 
 
+def test_a_row_that_is_not_altered_has_no_column_for_it(cli: Cli, captures: Path) -> None:
+    ask = ("what-if", captures / "mixed.safetensors", "--row", 1, "--path", PATH)
+    plain, altered = (cli(*ask, *more).output.splitlines() for more in ((), ("--capacity", 5000)))
+    assert [line.split() for line in plain if "as it is" in line] == [["as", "it", "is"]]
+    assert ["as", "it", "is", "altered"] in [line.split() for line in altered]
+
+
+def test_a_curve_over_the_capacity_names_it_once(cli: Cli, captures: Path) -> None:
+    ask = ("what-if", captures / "mixed.safetensors", "--row", 1, "--path", PATH, "--against")
+    assert "\ncapacity  population  risk " in cli(*ask, "capacity").output
+    shifted = cli(*ask, "shift").output
+    assert "−" in shifted
+    assert " -" not in shifted[shifted.index("shift  population") :]
+
+
 def test_a_curve_is_listed(cli: Cli, captures: Path) -> None:
     listed = cli("what-if", captures / "mixed.safetensors", "--row", 1, "--path", PATH, "--against", "key-bits")
     assert "key bits  population  capacity" in listed.output

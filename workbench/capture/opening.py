@@ -19,7 +19,7 @@ from workbench.capture.readers.dump import Dump
 from workbench.capture.readers.look import look_at
 from workbench.capture.readers.naming import Wanted, means_k, resolve
 from workbench.capture.readers.table import reader_of
-from workbench.capture.store import CallTable
+from workbench.capture.store import FileStore
 from workbench.capture.stored import open_stored, unread_mapping
 from workbench.capture.tokens import stored_tokens
 from workbench.capture.values import brief, check_text, path_text, shown, whole
@@ -162,7 +162,7 @@ def _stored(tensors: TensorSet, given: Mapping[str, object]) -> Capture:
     said = parse_strings(opened.header.metadata[METADATA_KEY], opened.file)
     store = open_stored(opened, said, given.get("k"))  # type: ignore[arg-type]
     tokens = stored_tokens(opened)
-    notes = (*said.notes, *unread_mapping(opened, said), *_differences(store.table, given))
+    notes = (*said.notes, *unread_mapping(opened, said), *_differences(store, given))
     info = file_info(
         store,
         opened.header.tensors.values(),
@@ -183,9 +183,10 @@ def _stored(tensors: TensorSet, given: Mapping[str, object]) -> Capture:
     )
 
 
-def _differences(table: CallTable, given: Mapping[str, object]) -> tuple[str, ...]:
+def _differences(store: FileStore, given: Mapping[str, object]) -> tuple[str, ...]:
     """A note for each given value that the capture contradicts."""
-    notes = []
+    table, notes = store.table, []
+    holds = any(block.indices is not None for block in store.blocks)
     for name, value in given.items():
         if name == "k":
             known = table.fields.get("k")
@@ -195,6 +196,6 @@ def _differences(table: CallTable, given: Mapping[str, object]) -> tuple[str, ..
             text = table.strings.get(name)
             said = "" if text is None or text == value else brief(text)
         if said:
-            recorded = "; recorded selections stay those of the capture" if name == "k" else ""
+            recorded = "; recorded selections stay those of the capture" if name == "k" and holds else ""
             notes.append(f"{name} is {value} as given; the capture says {said}{recorded}")
     return tuple(notes)

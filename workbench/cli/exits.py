@@ -24,7 +24,7 @@ DEFECT = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141  # as a shell shows a program that SIGPIPE ended: neither "nothing lost" nor "a loss"
 
-NOTHING_JUDGED = "nothing was judged: no path took a row, so that this says nothing of what is lost"
+NOTHING_JUDGED = "nothing was judged, so that this says nothing of what is lost"
 
 EXIT_CODES = (
     "Exit codes: 0 nothing lost · 1 a loss, a risk or a divergence found · 2 bad input or usage, or nothing judged · "

@@ -24,9 +24,9 @@ from workbench.cli.options import (
     open_file,
     spread,
 )
-from workbench.cli.tables import NONE, lines, number, probability, say, table
+from workbench.cli.tables import lines, number, probability, say, table
 from workbench.errors import UsageError
-from workbench.words import listed
+from workbench.words import MINUS, listed
 
 if TYPE_CHECKING:
     from workbench.analysis.curves import Curve
@@ -179,12 +179,15 @@ def _print(found: WhatIf, drawn: Curve | None, about: dict[str, object], notes: 
         rows.append((name.replace("_", " "), *(getattr(risk, name) for risk in both)))
     told = ("risk", "p clean", "mean lost", "least lost", "most lost")
     rows += zip(told, *(_told(risk) for risk in both), strict=True)
-    shown = [[NONE if cell is None else cell for cell in one] for one in rows if one[1:] != (None, None)]
-    table([Column("", "word"), Column("as it is"), Column("altered")], shown)
+    columns = [Column("", "word"), Column("as it is"), *([Column("altered")] if found.alteration.given else [])]
+    shown = [one[: len(columns)] for one in rows if one[1:] != (None, None)]
+    table(columns, shown)
     if drawn is not None:
         columns = [Column(LABELS[drawn.parameter]), Column("population"), Column("capacity"), Column("risk", "word")]
         columns += [Column("p clean"), Column("mean lost"), Column("least"), Column("most")]
-        table(columns, [_line(at, risk) for at, risk in zip(drawn.at, drawn.risks, strict=True)])
+        listed = [_line(at, risk) for at, risk in zip(drawn.at, drawn.risks, strict=True)]
+        kept = [at for at, column in enumerate(columns) if column not in columns[:at]]  # the parameter may be capacity
+        table([columns[at] for at in kept], [[line[at] for at in kept] for line in listed])
 
 
 def _told(risk: Risk) -> tuple[object, ...]:
@@ -198,5 +201,4 @@ def _told(risk: Risk) -> tuple[object, ...]:
 def _line(at: float, risk: Risk) -> list[object]:
     from workbench.runs.whatif_words import number as shown
 
-    cells = (shown(at), risk.population, risk.capacity, *_told(risk))
-    return [NONE if cell is None else cell for cell in cells]
+    return [shown(at).replace("-", MINUS), risk.population, risk.capacity, *_told(risk)]
