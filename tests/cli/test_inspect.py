@@ -398,6 +398,10 @@ def test_one_row_judged_apart_is_a_row(cli: Cli, tmp_path: Path) -> None:
     text = cli("inspect", file).stdout
     assert "Judged in row 0: the path that the op sends the row to" in text
     assert "Judged in rows 1-2: every path that vllm.persistent_topk could take, since " in text
+    assert "\nNot judged, as the row does not reach them: " in cli("inspect", file, "--row", 0).stdout
+    brief = cli("inspect", file, "--row", 1).stdout
+    assert "\nRoute: unknown\n" in brief
+    assert "\nNot judged: " in brief
 
 
 def test_the_judged_paths_are_counted_as_compare_counts_them(cli: Cli, captures: Path) -> None:

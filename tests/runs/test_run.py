@@ -153,7 +153,7 @@ def test_reached_needs_op_release_and_device() -> None:
 def test_a_route_that_depends_on_unknown_fields_is_a_refused_line() -> None:
     (line,) = wb.run(bad_row(rows=None))
     assert line.path is None
-    assert line.refused == "the route depends on rows, which the capture does not say"
+    assert line.refused == "the route depends on rows, which the capture does not say; give it (--rows)"
 
 
 def test_inspection_judges_the_reached_path_else_every_path() -> None:

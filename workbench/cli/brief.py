@@ -120,7 +120,7 @@ def _print_rest(inspection: Inspection) -> None:
     others = [risk for risk in inspection.census if risk.path not in judged and risk.judged]
     able = [risk for risk in others if risk.level in LOSING or risk.finding]
     if others:
-        lead = "Not judged, as the row does not reach them" if inspection.route is not None else "Not judged"
+        lead = "Not judged" if inspection.reached is None else "Not judged, as the row does not reach them"
         rest = counted(len(others) - len(able), "is safe", "are safe") if len(able) < len(others) else ""
         told.append(f"{lead}: {'; '.join(filter(None, (_able(_names(able)), rest)))}.")
     told += _stand("Not modelled", [risk for risk in inspection.census if risk.observed])

@@ -203,7 +203,8 @@ def _run_one(
     }
     if found is not None:
         about |= risk_fields(found)
-    refusals = [case.unrouted] if path is None and engine.runs_paths else engine.refusals(task)
+    unrouted = path is None and engine.runs_paths
+    refusals = list(filter(None, (case.unrouted, case.cure))) if unrouted else engine.refusals(task)
     if refusals:
         return Result(Line(**about, refused="; ".join(refusals)), risk=found)  # type: ignore[arg-type]
     try:
