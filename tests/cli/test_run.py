@@ -138,7 +138,7 @@ def test_every_path_repeat_and_refusal_is_a_line(cli: Cli, cli_json: CliJson, ca
     text = cli(*args).stdout
     assert re.search("^vllm.radix +0-1 +length 20000 is not above 32768$", text, re.MULTILINE)
     refused = sum(line["refused"] is not None for line in document)
-    assert f"{refused} of {len(document)} lines were refused: nothing ran there." in text
+    assert f"{refused} of {len(document)} lines were refused: nothing ran there.\n\n" in text
 
 
 def test_what_most_lines_were_refused_for_is_shown(cli: Cli, captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_where_every_line_is_refused_it_is_said(cli: Cli, captures: Path) -> Non
         assert f"{said}: nothing ran there." in result.stdout
         assert "No line is lossy" not in result.stdout
     text = cli("run", captures / "broken.safetensors", "--paths", "vllm.[fr]*").stdout
-    assert "1 of 2 lines were refused: nothing ran there.\nNo line is lossy, invalid or at risk.\n" in text
+    assert "1 of 2 lines was refused: nothing ran there.\nNo line is lossy, invalid or at risk.\n" in text
     assert "refused:" not in cli("run", file).stdout
 
 

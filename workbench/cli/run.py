@@ -288,7 +288,10 @@ def _print_worst(report: Report) -> None:
     if refused:
         every = refused == len(report)
         which = f"{'The only' if len(report) == 1 else f'All {refused}'}" if every else f"{refused} of {len(report)}"
-        say(f"{which} {'line was' if len(report) == 1 else 'lines were'} refused: nothing ran there.")
+        noun, verb = "line" if len(report) == 1 else "lines", "was" if refused == 1 else "were"
+        say(f"{which} {noun} {verb} refused: nothing ran there.")
+        if found:
+            say("")
     if not found:
         if refused == len(report) and any(line.risk in LOSING for line in report):
             say("The risk is that of the op's path, by the analysis.")
