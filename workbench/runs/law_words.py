@@ -22,8 +22,10 @@ def arrives_together(path: str | None) -> bool:
 
 
 def random_order(path: str | None, order: str = "order") -> str:
-    """The arrival order that a mean is over, as in ``a random order loses 15.9 on average``. ``order``: its noun."""
-    return f"an {order} that is random score by score" if arrives_together(path) else f"a random {order}"
+    """The arrival order that a mean is over, as in ``a random order loses 15.9 on average``. ``order``: its noun, or
+    ``one``."""
+    some = order if order == "one" else f"an {order}"
+    return f"{some} that is random score by score" if arrives_together(path) else f"a random {order}"
 
 
 def law_note(path: str | None, level: str | None, clean_at_most: float | None = None) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from workbench.analysis.risk import LOSING, ORDERED, Risk
 from workbench.analysis.verdict import LOST
-from workbench.paths.catalog import get_path
 from workbench.runs.inspect import Inspection, damage
+from workbench.runs.law_words import random_order
 from workbench.runs.report import Result
 from workbench.runs.shrink import Shrunk
 from workbench.words import average, few, listed
@@ -159,9 +159,7 @@ def spread_words(risk: Risk, order: str = "one") -> str:
     follows = risk.order_correlation is not None and abs(risk.order_correlation) >= ORDERED
     if follows or risk.expected_missing is None:
         return f"any {order} loses {span}"
-    by_score = get_path(risk.path).arrival_unit == "element"
-    some = f"a random {order}" if by_score else f"{'an ' * (order != 'one')}{order} that is random score by score"
-    return f"{some} loses {average(risk.expected_missing)} on average, any {order} {span}"
+    return f"{random_order(risk.path, order)} loses {average(risk.expected_missing)} on average, any {order} {span}"
 
 
 def _name(result: Result) -> str:
