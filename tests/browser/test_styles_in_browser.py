@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import streamlit as st
 from playwright.sync_api import Browser, Page, expect
 
@@ -50,10 +52,16 @@ def test_every_selector_of_the_styles_finds_an_element(browser: Browser, tmp_pat
     )
 
 
-def test_a_page_that_is_being_drawn_has_no_button_that_leaves_it_half_drawn(page: Page, tmp_path: Path) -> None:
-    with serving([], tmp_path / "app.log") as url:  # the first session waits for all that is imported then
-        page.goto(f"{url}/export")
-        expect(page.get_by_test_id("stStatusWidgetRunningIcon")).to_be_visible()
-        expect(page.get_by_test_id("stStatusWidget").locator("button")).to_have_count(1)  # Streamlit's own
-        expect(page.get_by_role("button", name="Stop")).to_have_count(0)
-        settle(page, 3 * SLOW_MS)
+@pytest.fixture
+def cold(tmp_path: Path) -> Iterator[str]:
+    """The address of an app that was just started: its first session waits for all that is imported then."""
+    with serving([], tmp_path / "app.log") as url:
+        yield url
+
+
+def test_a_page_that_is_being_drawn_has_no_button_that_leaves_it_half_drawn(cold: str, page: Page) -> None:
+    page.goto(f"{cold}/export")
+    expect(page.get_by_test_id("stStatusWidgetRunningIcon")).to_be_visible()
+    expect(page.get_by_test_id("stStatusWidget").locator("button")).to_have_count(1)  # Streamlit's own
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    settle(page, 3 * SLOW_MS)

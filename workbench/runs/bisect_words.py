@@ -6,6 +6,7 @@ from workbench.analysis.standing import SURE
 from workbench.runs.bisect import Bisection
 from workbench.runs.matrix import Cell
 from workbench.runs.matrix_words import cells_sentence, clean_text, span_text
+from workbench.words import real
 
 
 def bisect_sentence(found: Bisection) -> str:
@@ -87,7 +88,7 @@ def _observed(found: Bisection, cell: Cell) -> str:
     else:
         held = f"{cell.risk} in {found.first_clean} ({clean_text(cell)})"
         text = f"The analysis holds the row for {held}: "
-    text += f"{calls} without a loss would come with probability {found.chance:.2g}"
+    text += f"{calls} without a loss would come with probability {real(found.chance, 2)}"
     if found.chance > SURE:
         return f"{text}: these calls do not show that it is clean; make more of them."
     return f"{text}."

@@ -8,7 +8,7 @@ from workbench.analysis.risk import LOSING
 from workbench.analysis.standing import LOSING_STATES, SURE, Span, State, chance, spans
 from workbench.runs.law_words import IN_WARPS, LAW, arrives_together, at_most, law_note, random_order
 from workbench.runs.matrix import MODEL, Cell, Matrix
-from workbench.words import few, listed, probability
+from workbench.words import average, few, listed, probability
 
 MOST_SPANS = 4  # told one after another; beyond that releases are listed by what the row does in them
 _LIST = 6  # releases of a list
@@ -262,7 +262,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return "–" if value is None else average(value)
 
 
 def reasons(matrix: Matrix) -> list[tuple[State, list[str], list[int], str]]:

@@ -6,7 +6,7 @@ from workbench.analysis.risk import LOSING, NOT_MODELLED, ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
 from workbench.runs.law_words import arrives_together, law_note
 from workbench.runs.whatif import WhatIf
-from workbench.words import MINUS, listed
+from workbench.words import MINUS, listed, real
 
 LABELS = {
     "capacity": "capacity",
@@ -109,7 +109,7 @@ def _why(risk: Risk, k: int, lost: str) -> str:
     if risk.level == "safe" and risk.breach:
         parts.append("but all of the bin wins" if not risk.buffered else "but what is dropped has an equal that stays")
     if risk.level in LOSING and risk.expected_missing is not None:
-        mean = f"{risk.expected_missing:.4g}"
+        mean = real(risk.expected_missing, 4)
         lost = "is" if (mean, lost) == ("1", "are") else lost
         parts.append(f"{'and ' if parts else ''}{mean} of {k} winners {lost} lost on average")
     told = "; ".join(filter(None, (", ".join(parts), risk.note)))
@@ -198,7 +198,7 @@ def _fitting_sentence(found: WhatIf) -> str:
     level = _stands(then, "would still be" if loses and found.after.level in LOSING else "would be")
     lost = ""
     if loses and then.expected_missing is not None:
-        lost = f", with {then.expected_missing:.4g} of {found.k} winners lost on average"
+        lost = f", with {real(then.expected_missing, 4)} of {found.k} winners lost on average"
     return f"Scaled by {number(scale)}, which brings every one within 65504, it {level}{lost}."
 
 
