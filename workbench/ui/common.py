@@ -21,18 +21,26 @@ from workbench.ui.loading import variant_of
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["PLOT", "Slots", "callout", "colour_of", "default_path", "error_box", "figures_row", "path_of"]
-__all__ += [
+__all__ = [
+    "PLOT",
+    "Slots",
+    "callout",
     "code",
+    "colour_of",
     "dark",
+    "default_path",
     "device_missing",
+    "error_box",
+    "figures_row",
     "letters_on_primary",
     "no_narrower",
+    "path_of",
     "pick_path",
+    "pick_variant",
     "picture",
     "say_instead",
+    "score_texts",
 ]
-__all__ += ["score_texts"]
 
 Slots = tuple[st.delta_generator.DeltaGenerator, st.delta_generator.DeltaGenerator]
 # Of a picture that has no name of its own when it is saved: see ``downloads.picture``.
