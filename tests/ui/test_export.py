@@ -81,6 +81,19 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture
+def may_step(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Has a row shrink by three candidates, and by one more for each release."""
+    step, allowed = work.Work._step, threading.Semaphore(3)
+
+    def one_by_one(self: work.Work) -> tuple[int, int, int, bool]:
+        assert allowed.acquire(timeout=30)
+        return step(self)
+
+    monkeypatch.setattr(work.Work, "_step", one_by_one)
+    return allowed
+
+
+@pytest.fixture
 def rows(folder: Path) -> Path:
     """A row that loses under every order on a cluster, one that hardly ever loses, one of the LM head's kind."""
     found = {"certain": row(hot(16_300)), "unlucky": row(one_dropped()), "crowded": row(hot(5000))}
@@ -241,16 +254,9 @@ def test_the_shrunk_row_opens_in_the_inspector(page: Open, rows: Path, monkeypat
 
 
 def test_a_press_of_export_is_heard_while_a_row_gets_its_shrunk_one(
-    page: Open, offered: dict[str, Any], rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Open, offered: dict[str, Any], rows: Path, tmp_path: Path, may_step: threading.Semaphore
 ) -> None:
     """Shrinking ends between what a viewer sees and what is pressed: what was on offer then is exported, and shown."""
-    step, may_step = work.Work._step, threading.Semaphore(3)
-
-    def one_by_one(self: work.Work) -> tuple[int, int, int, bool]:
-        assert may_step.acquire(timeout=30)
-        return step(self)
-
-    monkeypatch.setattr(work.Work, "_step", one_by_one)
     test = page(capture="dumps/crowded.safetensors")
     next(one for one in test.button if one.label == "Shrink").click().run()
     assert "Stop" in [one.label for one in test.button]
@@ -295,14 +301,7 @@ def test_shrinking_stops_and_goes_on_to_the_same_end(
     assert offered[name]() == whole
 
 
-def test_a_press_of_stop_is_heard_while_a_row_shrinks(page: Open, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step, may_step = work.Work._step, threading.Semaphore(3)
-
-    def one_by_one(self: work.Work) -> tuple[int, int, int, bool]:
-        assert may_step.acquire(timeout=30)
-        return step(self)
-
-    monkeypatch.setattr(work.Work, "_step", one_by_one)
+def test_a_press_of_stop_is_heard_while_a_row_shrinks(page: Open, rows: Path, may_step: threading.Semaphore) -> None:
     test = page(capture="dumps/crowded.safetensors")
     next(one for one in test.button if one.label == "Shrink").click().run()
     for looked_at in (test.run(), page(capture="dumps/crowded.safetensors")):  # by any session
