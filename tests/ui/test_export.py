@@ -108,6 +108,10 @@ def press(test: AppTest, label: str) -> AppTest:
     return settled(next(one for one in test.button if one.label == label).click().run())
 
 
+def group(test: AppTest, label: str) -> Any:
+    return next(one for one in test.get("button_group") if one.label == label)
+
+
 def written(folder: Path, *args: object) -> dict[str, bytes]:
     """What ``workbench export`` writes."""
     ran = CliRunner().invoke(command_line, ["export", *map(str, args), "--to", str(folder)])
@@ -278,6 +282,57 @@ def test_a_press_of_export_is_heard_while_a_row_gets_its_shrunk_one(
     offered.clear()
     press(test, "Export")
     assert all("n8193" in name for name in made(offered))
+
+
+@pytest.mark.parametrize(("pressed", "chosen"), [("Export", "Style"), ("Export", "Path"), ("Shrink", "Path")])
+def test_a_choice_that_arrives_with_a_press_is_what_the_press_is_for(
+    page: Open, offered: dict[str, Any], rows: Path, pressed: str, chosen: str
+) -> None:
+    test = page(capture="dumps/crowded.safetensors")
+    if chosen == "Style":
+        group(test, chosen).set_value("vllm")
+    else:
+        pick(test, chosen).set_value("sglang.fast_topk")  # type: ignore[attr-defined]
+    press(test, pressed)  # both in one run
+    assert not test.exception
+    assert not test.error
+    if pressed == "Shrink":
+        assert "Row 0 shrank" in texts(test)
+        assert "shows the same fault on sglang.fast_topk (stock)" in texts(test)
+    else:
+        (name,) = (one for one in offered if one.endswith(".zip"))
+        assert name.endswith("-vllm.zip" if chosen == "Style" else "-pytest.zip")
+        assert ("sglang.fast_topk" in name) == (chosen == "Path")
+
+
+def test_the_row_chosen_stays_so_with_a_press_and_while_it_shrinks_on(
+    page: Open, offered: dict[str, Any], rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "LIMIT", 0.02)
+    test = press(page(capture="dumps/crowded.safetensors"), "Shrink")
+    while not any(one.label == "Row" for one in test.get("button_group")):
+        press(test, "Go on")
+    group(test, "Row").set_value("as captured")
+    press(test, "Export")  # both in one run
+    assert group(test, "Row").value == "as captured"
+    assert "n20000" in " ".join(made(offered))
+    offered.clear()
+    monkeypatch.setattr(work, "LIMIT", 60.0)
+    press(test, "Go on")
+    assert "a local minimum" in texts(test)
+    assert group(test, "Row").value == "as captured"
+    assert "n20000" in " ".join(made(offered))
+
+
+def test_a_press_that_nothing_can_be_done_with_is_forgotten(page: Open, offered: dict[str, Any], rows: Path) -> None:
+    test = page(capture="dumps/crowded.safetensors")
+    pick(test, "Variant").set_value("detect_rescan")  # type: ignore[attr-defined]
+    press(test, "Export")  # on what loses nothing
+    pick(test, "Variant").set_value("stock").run()  # type: ignore[attr-defined]
+    settled(test)
+    assert not test.exception
+    assert not offered  # nothing is made unasked
+    assert "Export" in [one.label for one in test.button]
 
 
 def test_shrinking_stops_and_goes_on_to_the_same_end(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import streamlit as st
@@ -26,14 +25,16 @@ from workbench.ui.common import callout, code, colour_of, error_box, letters_on_
 from workbench.ui.controls import belongs
 from workbench.ui.export_view import EXPORT
 from workbench.ui.loading import circumstances
+from workbench.ui.presses import drop_press, is_pressed, press
 from workbench.ui.rowpage import Shown, row_fragment, show_row_page
-from workbench.ui.shrink_view import is_shrinking, show_shrink
+from workbench.ui.shrink_view import PRESSED, is_shrinking, show_shrink
 from workbench.ui.work import Exporting, exporting
 from workbench.words import few
 
 EVERY = [path.name for path in PATHS]
 _LINES, _CODE = 20, 460  # a test with more lines scrolls in so many pixels
 AT_ONCE_S = 0.5  # of an export before it is drawn how far it is
+_PRESSED = "export"  # names the press of Export
 _AS_CAPTURED, _SHRUNK = "as captured", "shrunk"
 _LANGUAGES = {".py": "python", ".json": "json", ".jsonl": "json"}
 
@@ -68,6 +69,8 @@ def _show(shown: Shown) -> None:
     if not risk.refused and risk.level in LOSING and not found.row.outside:
         shrunk = show_shrink(shown, name, named)
         _export(shown, path, variant, shrunk)
+    drop_press(_PRESSED)
+    drop_press(PRESSED)
     EXPORT.write_url()
 
 
@@ -101,10 +104,10 @@ def _export(shown: Shown, path: Path, variant: Variant, shrunk: tuple[Shrunk, Ca
     view, case, op = state.current(), shown.seen.case, state.current().op
     row: tuple[object, ...] = (circumstances(shown.file, view), shown.number)
     key = f"{shown.key}:{path.name}:{variant.name}"
-    which, chosen = f"which:{key}", _AS_CAPTURED
+    which = f"which:{key}"
     if shrunk is None and not is_shrinking(shown, path.name, variant.name):
         st.session_state.pop(which, None)  # the row that will be shrunk is shown first
-    if shrunk is not None and (chosen := _pick_row(case.row.length, shrunk[0], which)) == _SHRUNK:
+    if shrunk is not None and _pick_row(case.row.length, shrunk[0], which) == _SHRUNK:
         case, op = shrunk[1], None
         row, key = (*row, shrunk[0].seed, shrunk[0].tried), f"{key}:{shrunk[0].tried}"
         said, able = _outlook(case, path, variant)
@@ -118,20 +121,24 @@ def _export(shown: Shown, path: Path, variant: Variant, shrunk: tuple[Shrunk, Ca
     style = _pick_style(key)
     case, op = _pick_op(case, path, style, op, key)
     held = exporting(row, case, path.name, variant.name, style, op)
-    made = _made(shown, held, f"{key}:{style}:{op}", lambda: st.session_state.update({which: chosen}))
+    made = _made(shown, held, f"{key}:{style}:{op}", which if shrunk is None else None)
     if isinstance(made, str):
         error_box(made)
     elif made is not None:
         _files(made, f"{key}:{style}:{op}")
 
 
-def _made(shown: Shown, held: Exporting, key: str, choose: Callable[[], None]) -> Packed | str | None:
+def _made(shown: Shown, held: Exporting, key: str, which: str | None) -> Packed | str | None:
     """An export that this session asked for, with its progress and a stop; ``None`` until it is there.
 
-    ``choose`` has the page show the row that it is of, in the run that follows a press.
+    ``which``: what says which row is shown, where the captured one is the only one as yet: a press is of that one.
     """
     asked = f"exported:{key}"
     going = held.going
+    if is_pressed(_PRESSED, shown):
+        st.session_state[asked] = True
+        held.start()
+        drop_press(_PRESSED)
     problem = going.problem()
     if problem is None and st.session_state.get(asked):
         if held.made is None and going.busy:
@@ -146,9 +153,9 @@ def _made(shown: Shown, held: Exporting, key: str, choose: Callable[[], None]) -
     letters_on_primary()
 
     def ask() -> None:
-        choose()
-        st.session_state[asked] = True
-        held.start()
+        if which is not None:
+            st.session_state[which] = _AS_CAPTURED
+        press(_PRESSED, shown)
 
     # One button for whatever is chosen: a press is heard though the page was drawn anew on the way, as when a row has
     # just been shrunk.
@@ -160,14 +167,16 @@ def _made(shown: Shown, held: Exporting, key: str, choose: Callable[[], None]) -
     return None
 
 
-def _pick_row(length: int, shrunk: Shrunk, widget: str) -> str:
-    lengths = {_AS_CAPTURED: length, _SHRUNK: shrunk.row.length}
-    st.session_state.setdefault(widget, _SHRUNK)
+def _pick_row(length: int, shrunk: Shrunk, which: str) -> str:
+    """``which``: keeps what was chosen while the row shrinks on, when there is nothing to choose."""
+    widget, lengths = f"row-of:{which}", {_AS_CAPTURED: length, _SHRUNK: shrunk.row.length}
+    st.session_state[widget] = st.session_state.setdefault(which, _SHRUNK)
     st.segmented_control(
         "Row",
         list(lengths),
         key=widget,
         format_func=lambda name: f"{name}, {plural(lengths[name], 'score')}",
+        on_change=lambda: st.session_state.update({which: st.session_state[widget]}),
         required=True,
     )
     return str(st.session_state[widget])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import PurePosixPath
 
 import streamlit as st
@@ -11,7 +10,6 @@ from workbench.errors import CaptureError
 from workbench.figures.tables import shrunk_table
 from workbench.figures.words import count, plural
 from workbench.runs.case import Case
-from workbench.runs.inspect import Inspection
 from workbench.runs.law_words import law_notes
 from workbench.runs.sentence import shrunk_sentence
 from workbench.runs.shrink import Shrunk
@@ -20,8 +18,11 @@ from workbench.ui.background import show_background
 from workbench.ui.common import error_box
 from workbench.ui.library import local
 from workbench.ui.loading import Opened
+from workbench.ui.presses import drop_press, is_pressed, press
 from workbench.ui.rowpage import Shown
 from workbench.ui.work import LIMIT, Work, work
+
+PRESSED = "shrink"  # names the press of Shrink and of Go on
 
 
 def show_shrink(shown: Shown, path: str, variant: str) -> tuple[Shrunk, Case] | None:
@@ -29,12 +30,15 @@ def show_shrink(shown: Shown, path: str, variant: str) -> tuple[Shrunk, Case] | 
     st.markdown("##### Shrink")
     file, found, number, key = shown.file, shown.seen, shown.number, f"{shown.key}:{path}:{variant}"
     row = work(file, state.current(), number, path, variant)
+    if is_pressed(PRESSED, shown):
+        row.start(found, state.current(), path, variant)
+        drop_press(PRESSED)
     if row.going.busy:
         show_background(file, row.going, f"shrink:{key}")
         return None
     if not row.begun:
         st.caption("Finds the smallest row with the same fault: fewer scores, a smaller k, simpler values.")
-        _button("Shrink", row, file, found, key, path, variant)
+        _button("Shrink", row, shown)
         return None
     shrunk, case = row.so_far()
     st.markdown(state.plain(shrunk_sentence(shrunk, f"row {count(number)}")))
@@ -43,7 +47,7 @@ def show_shrink(shown: Shown, path: str, variant: str) -> tuple[Shrunk, Case] | 
     if shrunk.fault is None:
         return None
     if not shrunk.is_minimum:
-        _button("Go on", row, file, found, key, path, variant)
+        _button("Go on", row, shown)
     if not shrunk.kept:
         return None
     left, right = st.columns([3, 2])
@@ -66,16 +70,17 @@ def is_shrinking(shown: Shown, path: str, variant: str) -> bool:
     return work(shown.file, state.current(), shown.number, path, variant).going.busy
 
 
-def _button(title: str, row: Work, file: Opened, found: Inspection, key: str, path: str, variant: str) -> None:
+def _button(title: str, row: Work, shown: Shown) -> None:
+    """One button for whatever path and variant are chosen: a press goes to what the page shows next."""
     st.button(
         title,
-        key=f"shrink:{key}",
+        key=f"shrink:{shown.key}",
         icon=":material/compress:",
         help=f"stops after {LIMIT:.0f} seconds, with the smallest row so far",
-        on_click=partial(row.start, found, state.current(), path, variant),
+        on_click=lambda: press(PRESSED, shown),
     )
     if (problem := row.going.problem()) is not None:
-        error_box(local(problem, file.entry) if isinstance(problem, CaptureError) else problem)
+        error_box(local(problem, shown.file.entry) if isinstance(problem, CaptureError) else problem)
 
 
 def _take_away(file: Opened, row: Work, shrunk: Shrunk, number: int, key: str) -> None:
