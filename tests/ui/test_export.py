@@ -207,11 +207,24 @@ def test_what_cannot_be_exported_says_why_and_what_to_do(page: Open, offered: di
     assert not offered
 
 
+def test_a_path_that_is_not_run_is_not_recommended(page: Open, offered: dict[str, Any], folder: Path) -> None:
+    write_capture(folder / "nan.safetensors", [row(torch.full((9000,), torch.nan))])
+    said = texts(page(capture="dumps/nan.safetensors"))
+    assert "The row can lose winners on sglang.deep_select and tilelang.topk_selector, but that is not run" in said
+    assert "choose such a path" not in said
+    for path in ("sglang.deep_select", "tilelang.topk_selector"):  # where a choice would lead
+        test = page(capture="dumps/nan.safetensors", path=path)
+        assert not test.exception
+        assert f"No test can be made of this row: {path} (stock) is not run on this row" in texts(test)
+        assert "Nothing to export." in texts(test)
+
+
 def test_a_row_that_hardly_ever_loses_can_be_shrunk(page: Open, offered: dict[str, Any], rows: Path) -> None:
     test = page(capture="dumps/unlucky.safetensors")
     assert "vllm.histogram_256 (stock) loses too seldom on this row" in texts(test)
     assert "shrink the row first" in texts(test)
     assert not [button for button in test.button if button.label == "Export"]
+    assert "Nothing to export yet." in texts(test)
     press(test, "Shrink")
     assert not test.exception
     assert "Row 0 shrank from 20000 scores to" in texts(test)

@@ -114,8 +114,7 @@ def calls_of_a_test(case: Case, path: Path, variant: Variant) -> Calls:
     """
     found = case.risk(path, variant)
     named = f"{path.name} ({variant.name})"
-    reasons = list(found.refused) or _refusals(case, path, variant)
-    if reasons:
+    if reasons := not_run(case, path, variant):
         raise UsageError(f"{named} is not run on this row, so that no test can be checked: {'; '.join(reasons)}")
     if case.row.outside:
         raise UsageError(
@@ -169,6 +168,11 @@ def _losing_order(case: Case, path: Path, variant: Variant, calls: int) -> tuple
 
 def _task(case: Case, path: Path, variant: Variant, order: Arrival) -> Task:
     return Task(case.row, case.k, order, path, variant.name, case.profile)
+
+
+def not_run(case: Case, path: Path, variant: Variant) -> list[str]:
+    """Why the model of a path does not run a row, so that no test of it can be checked; empty where it does."""
+    return list(case.risk(path, variant).refused) or _refusals(case, path, variant)
 
 
 def _refusals(case: Case, path: Path, variant: Variant) -> list[str]:

@@ -9,7 +9,7 @@ import streamlit as st
 from workbench.analysis.risk import LOSING
 from workbench.errors import UsageError
 from workbench.export.launch import able_ops
-from workbench.export.losing import calls_of_a_test
+from workbench.export.losing import calls_of_a_test, not_run
 from workbench.export.packed import Packed
 from workbench.export.render import reason
 from workbench.export.writing import STYLES, TRACE, ops_of
@@ -24,7 +24,7 @@ from workbench.ui.background import show_background
 from workbench.ui.common import callout, code, colour_of, error_box, letters_on_primary, pick_path, pick_variant
 from workbench.ui.controls import belongs
 from workbench.ui.export_view import EXPORT
-from workbench.ui.loading import circumstances
+from workbench.ui.loading import circumstances, variant_of
 from workbench.ui.presses import drop_press, is_pressed, press
 from workbench.ui.rowpage import Shown, row_fragment, show_row_page
 from workbench.ui.shrink_view import PRESSED, is_shrinking, show_shrink
@@ -96,7 +96,15 @@ def _elsewhere(found: Inspection, path: Path, variant: Variant) -> str:
     losing = [one.path for one in found.census if one.level in LOSING and one.path != path.name]
     if not losing:
         return " No other path is known to lose winners of this row."
-    return f" The row can lose winners on {few(losing)}: choose such a path above."
+    run = [name for name in losing if not not_run(found.case, get_path(name), _own(found, name))]
+    if not run:
+        return f" The row can lose winners on {few(losing)}, but that is not run on this row either."
+    return f" The row can lose winners on {few(run)}: choose such a path above."
+
+
+def _own(found: Inspection, name: str) -> Variant:
+    """The variant of a path that is shown first."""
+    return get_path(name).variant(variant_of(found, name))
 
 
 def _export(shown: Shown, path: Path, variant: Variant, shrunk: tuple[Shrunk, Case] | None) -> None:
@@ -116,7 +124,8 @@ def _export(shown: Shown, path: Path, variant: Variant, shrunk: tuple[Shrunk, Ca
         _, able = _outlook(case, path, variant)
     if not able:
         if shrunk is None:
-            st.caption("Nothing to export yet.")
+            # Shrinking keeps what goes wrong: what is not run for that is not run of the smaller row.
+            st.caption("Nothing to export." if not_run(case, path, variant) else "Nothing to export yet.")
         return
     style = _pick_style(key)
     case, op = _pick_op(case, path, style, op, key)
