@@ -20,6 +20,7 @@ def _draw() -> None:
     st.multiselect("Several", ["one", "two"], default=["one"])
     st.table({"what": ["one"], "is": ["a cell"]})
     code(WORDS, "python")
+    st.container(key="circumstances").columns(2)[0].write("what a selector stands in")
 
 
 _PAGES = [st.Page(_draw, title="One", url_path="one"), st.Page(lambda: None, title="Two", url_path="two")]

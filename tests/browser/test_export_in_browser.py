@@ -1,4 +1,4 @@
-"""Shrinking in Chromium: a million scores, and a stop on the way."""
+"""The page Export in Chromium: a million scores and a stop on the way, and a narrow window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 from playwright.sync_api import Error, Page, expect
 
-from tests.browser.driving import SLOW_MS, open_app, settle
+from tests.browser.driving import BAD, SLOW_MS, open_app, settle
 
 
 def test_shrinking_a_million_scores_is_stopped_and_leaves_the_page_as_it_was(page: Page, served: str) -> None:
@@ -30,3 +30,17 @@ def test_shrinking_a_million_scores_is_stopped_and_leaves_the_page_as_it_was(pag
             going_on.click(timeout=2000)
         settle(page)
     expect(page.locator('[data-testid="stException"]')).to_have_count(0)
+
+
+def test_a_narrow_window_shows_op_release_device_and_k_whole(page: Page, served: str) -> None:
+    """Cut off, as h200 to h20, they would read as others."""
+    open_app(page, f"{served}/export?{BAD}&row=1&k=2048")
+    lines = []
+    for width in (1280, 900):
+        page.set_viewport_size({"width": width, "height": 900})
+        settle(page)
+        found = page.locator(".st-key-circumstances input")
+        shown = found.evaluate_all("them => them.map(one => [one.value, one.scrollWidth - one.clientWidth])")
+        assert shown == [["vllm.persistent_topk", 0], ["vllm==0.26.0", 0], ["h200", 0], ["2048", 0]]
+        lines.append(len(set(found.evaluate_all("them => them.map(one => one.getBoundingClientRect().top)"))))
+    assert lines == [1, 2]

@@ -29,11 +29,11 @@ def releases_of(op: str | None) -> list[str]:
 
 
 def pick_circumstances(captured: dict[str, str | None], k: int | None, key: str) -> None:
-    """Four selectors in a line. ``captured``: what the capture says of op, release and device; ``k``: of the row."""
+    """Four selectors, in a line where that has room. ``captured``: what the capture says; ``k``: that of the row."""
     view = state.current()
     op = view.op or captured["op"]
     release = captured["release"] if view.op is None or belongs(captured["release"], view.op) else None
-    columns = st.columns([4, 3.4, 2, 2])
+    columns = st.container(key="circumstances").columns([4, 3.4, 2, 2])
     with columns[0]:
         _pick("op", "Op", [one.name for one in OPS], captured["op"], key, _new_op)
     with columns[1]:
