@@ -470,7 +470,10 @@ def test_a_link_restores_path_variant_and_style(page: Open, rows: Path) -> None:
         test = page(capture=BAD, row="1", variant=hostile)
         assert not test.exception
         said = texts(test)
-        assert "The link's variant is left out" in said or f"{hostile}, is none of vllm.histogram_256; shown is" in said
+        assert (
+            "The link's variant is left out" in said
+            or f"{hostile}, which is no variant of vllm.histogram_256; shown is" in said
+        )
     assert "The link's style is left out" in page(style="nose").warning[0].value.replace("\\", "")
 
 

@@ -160,8 +160,10 @@ def pick_variant(found: Inspection, path: str, options: Sequence[str], key: str)
     st.session_state[key] = variant
     st.selectbox("Variant", options, key=key, on_change=state.bound("variant", key))
     if chosen is not None and chosen not in options:
-        why = "is not modelled" if chosen in [one.name for one in get_path(path).variants] else f"is none of {path}"
-        st.caption(state.plain(f"The variant chosen, {chosen}, {why}; shown is {variant} instead."))
+        why = (
+            "is not modelled" if chosen in [one.name for one in get_path(path).variants] else f"is no variant of {path}"
+        )
+        st.caption(state.plain(f"The variant chosen is {chosen}, which {why}; shown is {variant} instead."))
     return str(st.session_state[key])
 
 
