@@ -68,7 +68,7 @@ def _show(shown: Shown) -> None:
     )
     if not risk.refused and risk.level in LOSING and not found.row.outside:
         shrunk = show_shrink(shown, name, named)
-        _export(shown, path, variant, shrunk)
+        _export(shown, path, variant, able, shrunk)
     drop_press(_PRESSED)
     drop_press(PRESSED)
     EXPORT.write_url()
@@ -107,7 +107,8 @@ def _own(found: Inspection, name: str) -> Variant:
     return get_path(name).variant(variant_of(found, name))
 
 
-def _export(shown: Shown, path: Path, variant: Variant, shrunk: tuple[Shrunk, Case] | None) -> None:
+def _export(shown: Shown, path: Path, variant: Variant, able: bool, shrunk: tuple[Shrunk, Case] | None) -> None:
+    """The export of the row as captured, of which a test can be made where ``able``, or of the shrunk one."""
     st.markdown("##### Export")
     view, case, op = state.current(), shown.seen.case, state.current().op
     row: tuple[object, ...] = (circumstances(shown.file, view), shown.number)
@@ -120,8 +121,6 @@ def _export(shown: Shown, path: Path, variant: Variant, shrunk: tuple[Shrunk, Ca
         row, key = (*row, shrunk[0].seed, shrunk[0].tried), f"{key}:{shrunk[0].tried}"
         said, able = _outlook(case, path, variant)
         (st.caption if able else st.markdown)(state.plain(said))
-    else:
-        _, able = _outlook(case, path, variant)
     if not able:
         if shrunk is None:
             # Shrinking keeps what goes wrong: what is not run for that is not run of the smaller row.
