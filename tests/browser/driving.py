@@ -18,18 +18,26 @@ BAD = "capture=dumps/bad-row.safetensors"
 expect.set_options(timeout=SLOW_MS)  # of whatever is waited for: the machine may do much else
 
 
+# True once the page's script has not run, and nothing has been waited for to be drawn, for a while.
+STILL = """() => {
+    const state = document.querySelector('[data-testid=stApp]')?.dataset.testScriptState;
+    if (state !== 'notRunning' || document.querySelector('[data-testid=stSkeleton]')) window.stillSince = undefined;
+    else window.stillSince ??= performance.now();
+    return performance.now() - window.stillSince > 400;
+}"""
+
+
 def open_app(page: Page, url: str, slow_ms: int = SLOW_MS) -> None:
     page.goto(url)
+    expect(page.locator(".st-key-pages")).to_be_visible(timeout=slow_ms)  # before the script runs, it does not either
     settle(page, slow_ms)
 
 
 def settle(page: Page, slow_ms: int = SLOW_MS) -> None:
     """Wait until the script has run and what it sent is drawn."""
     page.wait_for_timeout(300)
-    idle = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
-    page.wait_for_function(idle, timeout=slow_ms)
-    expect(page.locator('[data-testid="stSkeleton"]')).to_have_count(0)
-    page.wait_for_timeout(400)
+    page.evaluate("window.stillSince = undefined")
+    page.wait_for_function(STILL, timeout=slow_ms)
 
 
 def open_within_a_megabyte(page: Page, url: str) -> None:
