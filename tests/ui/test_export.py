@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from tests.cli.conftest import one_dropped
 from tests.export.conftest import hot, row
 from tests.ui.conftest import texts
-from tests.ui.pages import settled
+from tests.ui.pages import driven, settled
 from tests.ui.test_app import BAD, param, pick
 from workbench.capture import Row, write_capture
 from workbench.cli.main import app as command_line
@@ -48,23 +48,8 @@ def _nothing_known() -> Iterator[None]:
 def page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     """Open the page on the folder's captures, with parameters as given."""
 
-    def script() -> None:
-        import streamlit as st
-
-        from workbench.ui.export import export_page
-        from workbench.ui.pages import navigation
-
-        st.navigation(navigation())
-        export_page()
-
-    def open_page(**params: str) -> AppTest:
-        monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
-        test = AppTest.from_function(script, default_timeout=60)
-        for name, value in params.items():
-            test.query_params[name] = value
-        return test.run()
-
-    return open_page
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    return lambda **params: driven("export", [folder], **params).run()
 
 
 @pytest.fixture

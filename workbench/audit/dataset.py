@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.audit.about import AUDIT, FORMAT
 from workbench.audit.regular import irregular
-from workbench.audit.schema import COLUMNS, arrow_schema, named_file
+from workbench.audit.schema import COLUMNS, arrow_schema, is_of_disk, named_file
 from workbench.audit.store import LOCK, MANIFEST, RECORDS, UNFINISHED
 from workbench.audit.unfinished import Unfinished, progress_of
 from workbench.audit.work import CENSUS, RECORDED
@@ -321,7 +321,7 @@ class Dataset:
     def _unread(self, record: int, error: Exception) -> Exception:
         if isinstance(error, CaptureError | MemoryError):
             return error
-        if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the content's
+        if is_of_disk(error):
             return CaptureError(f"cannot be read: {because(error)}", file=shown(self.records[record]))
         text = " ".join(because(error).split()) or type(error).__name__
         return self.bad(record, f"cannot be read as Parquet: {text[:200]}")

@@ -78,6 +78,12 @@ def arrow_schema() -> pa.Schema:
     return pa.schema([pa.field(one.name, types[one.type], metadata={"about": one.about}) for one in COLUMNS])
 
 
+def is_of_disk(error: Exception) -> bool:
+    """Whether a file was not read for what the system refused, and not for what it holds: pyarrow raises ``OSError``
+    without a number for the latter."""
+    return isinstance(error, OSError) and error.errno is not None
+
+
 def named_file(path: Path, mode: str = "rb") -> pa.OSFile:
     """A file for pyarrow, which takes paths by name only where they are UTF-8.
 

@@ -36,7 +36,7 @@ from workbench.audit.journal import Journal
 from workbench.audit.lines import check_piece, joined
 from workbench.audit.plan import AuditPlan, Job, dumped, loaded
 from workbench.audit.regular import irregular
-from workbench.audit.schema import arrow_schema, named_file
+from workbench.audit.schema import arrow_schema, is_of_disk, named_file
 from workbench.audit.versions import versions
 from workbench.audit.work import Done
 from workbench.capture.values import path_text, shown
@@ -243,7 +243,7 @@ class Store:
         Raises:
             UsageError: it is the disk, or what it permits; the part may be whole.
         """
-        if isinstance(error, OSError) and error.errno is not None:
+        if is_of_disk(error):
             raise UsageError(f"{shown(part)}: cannot be read: {because(error)}") from None
 
     def is_done(self, number: int) -> bool:

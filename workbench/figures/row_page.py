@@ -31,7 +31,7 @@ from workbench.figures.tables import outlook_texts
 from workbench.figures.words import count, plural, signed
 from workbench.paths.orders import DEFAULT_ORDER, DEFAULT_SEED, RANDOM
 from workbench.runs.inspect import Inspection
-from workbench.runs.law_words import law_note
+from workbench.runs.law_words import law_sentence
 
 _PACKAGES = ("topk-workbench", "torch", "numpy", "plotly")
 _ORDERED = 0.5  # rank correlation from which the mean over random orders does not describe real arrival
@@ -108,8 +108,8 @@ def _bin_numbers(found: Inspection, path: str) -> list[Part]:
     columns = tuple((name, "number") for name in (*numbers, "p clean", "mean lost", "least – most"))
     row = tuple("–" if number is None else number for number in numbers.values())
     parts: list[Part] = [Table("", columns, ((*row, clean, mean, span),))]  # type: ignore[arg-type]
-    if law := law_note(risk.path, risk.level, risk.clean_at_most):
-        parts.append(Note(f"{law[0].upper()}{law[1:]}."))
+    if law := law_sentence(risk.path, risk.level, risk.clean_at_most):
+        parts.append(Note(law))
     if risk.order_correlation is not None and abs(risk.order_correlation) > _ORDERED:
         told = signed(risk.order_correlation, 2)
         parts.append(

@@ -43,6 +43,12 @@ def law_note(path: str | None, level: str | None, clean_at_most: float | None = 
     return f"{told}, a random order of which loses nothing with a probability of {at_most(clean_at_most)}"
 
 
+def law_sentence(path: str | None, level: str | None, clean_at_most: float | None = None) -> str:
+    """``law_note`` as a sentence of its own; empty where that is."""
+    told = law_note(path, level, clean_at_most)
+    return f"{told[0].upper()}{told[1:]}." if told else ""
+
+
 def law_notes(told: Iterable[Told]) -> list[str]:
     """``law_note`` of each path of a table, as a sentence without its full stop; with the bound where there is one."""
     known: dict[tuple[str | None, str | None], set[float | None]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.analysis.risk import LOSING, NOT_MODELLED, ORDERED, Risk
 from workbench.analysis.whatif import LIKELY, Alteration, Enough, unalterable
-from workbench.runs.law_words import arrives_together, law_note
+from workbench.runs.law_words import arrives_together, law_sentence
 from workbench.runs.whatif import WhatIf
 from workbench.words import MINUS, listed, real
 
@@ -139,8 +139,7 @@ def _ordered_sentence(risk: Risk) -> str:
 def _law_sentence(found: WhatIf) -> str:
     """Whose law the chances and means are, where they are not the path's own."""
     before, after = found.before, found.after
-    told = law_note(after.path, after.level, after.clean_at_most) or law_note(before.path, before.level)
-    return f"{told[0].upper()}{told[1:]}." if told else ""
+    return law_sentence(after.path, after.level, after.clean_at_most) or law_sentence(before.path, before.level)
 
 
 def _least_sentence(found: WhatIf) -> str:

@@ -17,7 +17,7 @@ from workbench.figures.words import count, plural, signed, value
 from workbench.numeric.histogram import Threshold
 from workbench.paths.catalog import PATHS, get_path
 from workbench.runs.inspect import Inspection
-from workbench.runs.law_words import law_note
+from workbench.runs.law_words import law_sentence
 from workbench.ui import downloads, state
 from workbench.ui.common import Slots, figures_row, pick_path, picture, say_instead, score_texts
 from workbench.ui.view import RADII
@@ -129,8 +129,8 @@ def _numbers(risk: Risk, at: Threshold) -> None:
     figures_row(numbers)
     if risk.note:
         st.caption(state.plain(f"{risk.path} ({risk.variant}): {risk.note}."))
-    if law := law_note(risk.path, risk.level, risk.clean_at_most):
-        st.caption(state.plain(f"{law[0].upper()}{law[1:]}."))
+    if law := law_sentence(risk.path, risk.level, risk.clean_at_most):
+        st.caption(state.plain(law))
     if risk.order_correlation is not None and abs(risk.order_correlation) > 0.5:
         st.caption(
             f"Within this bin the scores follow their position (rank correlation {signed(risk.order_correlation, 2)}): "

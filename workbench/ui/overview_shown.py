@@ -31,7 +31,7 @@ from workbench.figures.audit_page import audit_colour, cell_text
 from workbench.figures.words import count
 from workbench.paths.catalog import PATHS
 from workbench.paths.ops import OPS
-from workbench.runs.law_words import law_note
+from workbench.runs.law_words import law_sentence
 from workbench.ui import downloads, inspector, state
 from workbench.ui.common import callout, figures_row, picture
 from workbench.ui.library import Entry, same_name
@@ -130,8 +130,8 @@ def _row(found: Summary, line: Mapping[str, Any]) -> None:
     ]
     known = [number for number in numbers if number[1] != "–"]
     figures_row(known, [2.2, *[1] * (len(known) - 2), 1.6, *[1] * (len(numbers) - len(known))])
-    if law := law_note(line["path"], line["risk"]):
-        st.caption(state.plain(f"{law[0].upper()}{law[1:]}."))
+    if law := law_sentence(line["path"], line["risk"]):
+        st.caption(state.plain(law))
     if line["finding"]:
         st.markdown(state.plain(f"The selector {line['finding']}."))
     _link(found, line)
